@@ -1,0 +1,16 @@
+# cmake -DROOT=… -DFILES=a;b -DFUNCTION=ns::name -DHEADER=… -DOUT=… -P embed.cmake
+# Writes a C++ file that maps each file's name (relative to ROOT) to its text.
+string(REPLACE "," ";" FILES "${FILES}")
+set(text "#include \"${HEADER}\"\n\nnamespace {\n")
+set(rows "")
+set(index 0)
+foreach(file IN LISTS FILES)
+  file(READ "${ROOT}/${file}" content)
+  string(APPEND text "constexpr std::string_view kFile${index} = R\"__msj__(${content})__msj__\";\n")
+  string(APPEND rows "      {\"${file}\", kFile${index}},\n")
+  math(EXPR index "${index} + 1")
+endforeach()
+string(APPEND text "}  // namespace\n\nconst std::map<std::string, std::string_view, std::less<>> &${FUNCTION}() {\n")
+string(APPEND text "  static const std::map<std::string, std::string_view, std::less<>> files = {\n${rows}  };\n")
+string(APPEND text "  return files;\n}\n")
+file(WRITE "${OUT}" "${text}")
