@@ -1,0 +1,197 @@
+// The words of an op: one declarative table that binding, specialization, tuning, the command and the docs all read.
+// Tables are constant data in src/ops; this file only says what a table can say.
+//
+// What makes a split autotune cache impossible to write: a dtype enters the autotune key only through `DtypeRule`, and
+// only a required operand may have a dtype of its own (`valid()` is checked at compile time for every table). Optional
+// operands have fixed dtypes or follow a required one, present or absent.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/dtype.h"
+#include "base/tile_config.h"
+
+namespace msj {
+
+inline constexpr int kMaxRank = MSJ_MAX_RANK;
+inline constexpr int kMaxOperands = 16;
+inline constexpr int kMaxSizes = 12;
+inline constexpr int kMaxParams = 4;
+inline constexpr int kMaxFeatures = 16;
+
+// Bit f is feature f of the op's table.
+using FeatureSet = std::uint32_t;
+
+// The sizes of one call or bucket, in the order of the op's table.
+using Sizes = std::array<std::int64_t, kMaxSizes>;
+
+// aligned16: base and outer strides of streamed operands are multiples of 16 bytes, inner stride 1.
+enum class Layout : std::uint8_t { aligned16 = 0, any = 1 };
+inline constexpr std::array<Layout, 2> kLayouts = {Layout::aligned16, Layout::any};
+[[nodiscard]] constexpr std::string_view name(Layout layout) {
+  return layout == Layout::aligned16 ? "aligned16" : "any";
+}
+
+struct SizeSpec {
+  std::string_view name;  // "Nq", "d"
+  bool is_static;         // rounded up by the static rule and constexpr in the kernel; else a run-time argument
+  std::int64_t max;       // largest supported
+  std::int64_t default_value = 0;  // where `warm --sizes` may leave it out; 0: must be named
+  bool in_bucket = true;           // takes part in the shape bucket
+};
+
+struct DtypeRule {
+  enum class Kind : std::uint8_t {
+    own,      // the operand's own dtype, one of `accepted`: required operands only
+    follows,  // that of operand `follows`; what is passed must equal it
+    fixed,    // `canonical`, whatever of `accepted` is passed
+  };
+  Kind kind;
+  DType canonical;                  // of `fixed`
+  std::span<const DType> accepted;  // of `own` and `fixed`
+  int follows = -1;
+};
+
+struct OperandSpec {
+  std::string_view name;           // "q_mask": the API's, the command's and the kernel's name
+  int rank;                        // largest accepted rank
+  std::array<int, kMaxRank> dims;  // size index of each dimension
+  DtypeRule dtype;
+  bool optional = false;
+  bool is_result = false;
+  bool streamed = false;      // decides the layout class
+  std::string_view doc = {};  // one line for help texts
+};
+
+struct FeatureSpec {
+  std::string_view name;
+  enum class Source : std::uint8_t { presence, flag, rank } source;
+  int operand = -1;  // presence, or rank == 2
+  std::uint64_t flag = 0;
+};
+
+struct ParamSpec {
+  std::string_view name;  // "empty_doc"
+  std::int32_t id;
+  bool is_double;
+  std::int64_t default_int = 0;
+  std::int64_t min_int = 0;
+  std::int64_t max_int = 0;
+};
+
+// What a device or an architecture offers to a config.
+struct DeviceLimits {
+  int compute_capability = 0;      // 90 for 9.0
+  int shared_bytes_per_block = 0;  // opt-in limit
+  int shared_bytes_per_sm = 0;
+  int registers_per_sm = 65536;
+  int sm_count = 0;  // 0 where no device is there (ahead-of-time compiles)
+  std::int64_t l2_bytes = 0;
+};
+
+// Everything that admissibility may look at: never a caller's raw sizes, features or buffers.
+struct ConfigQuery {
+  const TileConfig &config;
+  const Sizes &bucket_sizes;      // static sizes as the kernel sees them, other sizes the bucket's edges (kMore: above)
+  std::span<const DType> dtypes;  // canonical tuple, in operand order
+  Layout layout;
+  DeviceLimits limits;
+};
+
+struct KernelLaunch {
+  int entry = 0;  // index in PathSpec::entries
+  std::int64_t grid = 0;
+  int threads = 0;
+  int shared_bytes = 0;
+};
+
+inline constexpr int kMaxLaunches = 4;
+struct LaunchList {
+  std::array<KernelLaunch, kMaxLaunches> launches{};
+  int count = 0;
+  void add(const KernelLaunch &launch) { launches[static_cast<std::size_t>(count++)] = launch; }
+};
+
+struct GeometryQuery {
+  const TileConfig &config;
+  const Sizes &sizes;         // the call's own
+  const Sizes &static_sizes;  // static sizes as compiled
+  std::span<const DType> dtypes;
+  int sm_count;
+};
+
+// One way to compute an op: kernels/<op>.<path>.cu.
+struct PathSpec {
+  std::string_view name;                       // "portable"
+  std::span<const std::string_view> tunables;  // every candidate of this path names each of them
+  std::span<const std::string_view> entries;   // kernels of the translation unit
+  int min_compute_capability;
+  int max_compute_capability;
+  // "" if every feature set can run the config, else one sentence why not.
+  std::string (*admission)(const ConfigQuery &);
+  // Kernels to launch, in order. count 0: nothing to do.
+  LaunchList (*geometry)(const GeometryQuery &);
+  // Bytes of workspace of this config with these sizes; null: none.
+  std::size_t (*workspace)(const GeometryQuery &, FeatureSet) = nullptr;
+};
+
+struct OpSpec {
+  msj_op id;
+  std::string_view name;
+  std::string_view doc;
+  int tuning_epoch;  // raise it to void the entries of this op
+  std::span<const SizeSpec> sizes;
+  std::span<const OperandSpec> operands;
+  std::span<const FeatureSpec> features;
+  std::span<const ParamSpec> params;
+  std::span<const PathSpec> paths;
+  FeatureSet representative_features;      // of sweeps
+  double (*multiply_adds)(const Sizes &);  // of the work, for the sweep's cut and the roofline
+  // Sizes that the sweep cuts, in order, until the problem fits (Nd, Nq, Ld, Lq).
+  std::span<const int> cut_order;
+  // Sizes of which 0 means that nothing is launched (Nq, Nd): the result has no element.
+  std::span<const int> empty_sizes;
+
+  [[nodiscard]] int feature_count() const { return static_cast<int>(features.size()); }
+  [[nodiscard]] FeatureSet all_features() const { return (FeatureSet{1} << features.size()) - 1; }
+};
+
+// "d_mask" → its index, or -1. For anything with a name.
+template <typename Spec>
+[[nodiscard]] constexpr int find_named(std::span<const Spec> specs, std::string_view wanted) {
+  for (std::size_t i = 0; i < specs.size(); ++i) {
+    if (specs[i].name == wanted) return static_cast<int>(i);
+  }
+  return -1;
+}
+
+// The rules that a table must keep; every table is checked with static_assert(valid(...)).
+[[nodiscard]] constexpr bool valid(std::span<const OperandSpec> operands, std::span<const FeatureSpec> features) {
+  if (operands.size() > kMaxOperands || features.size() > kMaxFeatures) return false;
+  for (const OperandSpec &operand : operands) {
+    if (operand.rank < 1 || operand.rank > kMaxRank) return false;
+    if (operand.dtype.kind == DtypeRule::Kind::own && operand.optional) return false;
+    if (operand.dtype.kind == DtypeRule::Kind::follows) {
+      const int leader = operand.dtype.follows;
+      if (leader < 0 || leader >= static_cast<int>(operands.size())) return false;
+      if (operands[static_cast<std::size_t>(leader)].dtype.kind != DtypeRule::Kind::own) return false;
+    }
+    if (operand.streamed && operand.optional) return false;  // else presence could change the layout class
+  }
+  for (const FeatureSpec &feature : features) {
+    const bool from_operand = feature.source != FeatureSpec::Source::flag;
+    if (from_operand != (feature.operand >= 0) || from_operand == (feature.flag != 0)) return false;
+  }
+  return true;
+}
+
+// {"q_mask", "normalize"}, in the table's order.
+[[nodiscard]] std::vector<std::string> feature_names(const OpSpec &op, FeatureSet features);
+
+}  // namespace msj
