@@ -1,0 +1,302 @@
+#include "store/cache_root.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <set>
+
+#include "base/hash.h"
+#include "store/evict.h"
+#include "store/lock.h"
+#include "store/path.h"
+#include "store/publish.h"
+#include "store/walk.h"
+
+namespace msj::store {
+
+namespace {
+
+constexpr std::string_view kLocks = "v1/locks";
+constexpr int kAttempts = 3;  // where a directory vanishes under our hands: another process cleared the cache
+
+class HeldLock final : public CacheRoot::Lock {
+ public:
+  explicit HeldLock(std::unique_ptr<FileLock> lock) : lock_(std::move(lock)) {}
+
+ private:
+  std::unique_ptr<FileLock> lock_;
+};
+
+// Names of locks come from keys and GPUs; what can't be a file name becomes one.
+std::string lock_file_name(const std::string &name) {
+  const auto plain = [](unsigned char c) { return std::isalnum(c) != 0 || c == '-' || c == '_' || c == '.'; };
+  const bool fits = !name.empty() && name.size() <= 128 && name.front() != '.' && std::ranges::all_of(name, plain);
+  return fits ? name : hash_name(name);
+}
+
+bool is_lock(std::string_view relative) { return parent_of(relative) == kLocks; }
+bool has_our_ending(std::string_view name) { return name.ends_with(".cubin") || name.ends_with(".json"); }
+bool is_ours(const Visit &visit) {
+  return is_temporary(visit.name) || has_our_ending(visit.name) || is_lock(visit.relative);
+}
+
+}  // namespace
+
+CacheRoot::CacheRoot(const Settings &settings, std::shared_ptr<Files> files, Log &log)
+    : writable_problem_(settings.cache_dir_problem),
+      home_(settings.home),
+      files_(std::move(files)),
+      log_(log),
+      limit_bytes_(settings.cache_limit_bytes) {
+  if (!settings.cache_dir.empty()) layers_.push_back({settings.cache_dir, true});
+  for (const std::string &directory : settings.read_only_dirs) layers_.push_back({directory, false});
+}
+
+// ---- warnings: one per culprit -------------------------------------------------------------------------------------
+
+void CacheRoot::not_used(const Opened &refused) {
+  if (refused.absent()) return;
+  log_.warn_once("cache " + refused.path, fmt::format("cache: {} {}; it is not used", refused.path, refused.problem));
+}
+
+// Keyed by the root: a full disk is told once, not at each file.
+void CacheRoot::not_kept(const Layer &layer, const std::string &path, const std::string &problem) {
+  log_.warn_once("cache " + layer.path,
+                 fmt::format("cache: {} {}; going on in memory where it can't be kept", path, problem));
+}
+
+// A thing that is wrong in itself is told once, whether reading or writing met it first.
+void CacheRoot::not_kept(const Layer &layer, const Opened &refused) {
+  if (!refused.absent() && refused.error == 0) return not_used(refused);
+  not_kept(layer, refused.path, refused.absent() ? "can't be made" : refused.problem);
+}
+
+// ---- layers --------------------------------------------------------------------------------------------------------
+
+std::vector<std::string> CacheRoot::layers() const {
+  std::vector<std::string> paths;
+  for (const Layer &layer : layers_) paths.push_back(layer.path);
+  return paths;
+}
+
+Opened CacheRoot::open_folder(const Layer &layer, std::string_view relative, Missing missing) {
+  Opened root = open_root(*files_, layer.path, missing, home_);
+  if (root.absent() && !layer.writable) {
+    root.path = layer.path;
+    root.problem = "does not exist";
+  }
+  // Above the root, any part may be to blame; the warning is the root's.
+  if (!root && !root.problem.empty() && root.path != layer.path) {
+    root.problem = fmt::format("can't be reached: {} {}", root.path, root.problem);
+    root.path = layer.path;
+  }
+  return open_below(*files_, std::move(root), relative, missing);
+}
+
+const CacheRoot::Layer *CacheRoot::writable_layer() {
+  if (!layers_.empty() && layers_.front().writable) return &layers_.front();
+  if (!writable_problem_.empty()) log_.warn_once("cache", writable_problem_ + "; going on in memory");
+  return nullptr;
+}
+
+const std::string &CacheRoot::writable() {
+  const Layer *layer = writable_layer();
+  if (layer == nullptr) return none_;
+  const Opened root = open_folder(*layer, {}, Missing::create);
+  if (!root) {
+    not_kept(*layer, root);
+    return none_;
+  }
+  const int denied = files_->may_write(root.handle.get());
+  if (denied < 0) {
+    not_kept(*layer, root.path, "can't be written: " + error_text(denied));
+    return none_;
+  }
+  return layer->path;
+}
+
+// ---- reading -------------------------------------------------------------------------------------------------------
+
+std::optional<std::string> CacheRoot::read_from(const Layer &layer, const std::string &relative,
+                                                const Reading &reading) {
+  const Opened folder = open_folder(layer, parent_of(relative), Missing::leave);
+  if (!folder) {
+    not_used(folder);
+    return std::nullopt;
+  }
+  Opened file = open_file(*files_, folder, std::string(name_of(relative)), O_RDONLY);
+  std::string bytes;
+  if (file) file.problem = read_all(*files_, file, bytes);
+  if (file && file.problem.empty() && reading.check) file.problem = reading.check(bytes);
+  if (!file || !file.problem.empty()) {
+    if (!file.problem.empty()) not_used(file);
+    return std::nullopt;
+  }
+  // Where the time can't be set, the file only seems older than it is.
+  if (reading.is_use && layer.writable) (void)files_->touch(file.handle.get());
+  return bytes;
+}
+
+std::optional<std::string> CacheRoot::read(const std::string &relative, std::string *path, const Reading &reading) {
+  if (!stays_below(relative)) return std::nullopt;
+  for (const Layer &layer : layers_) {
+    std::optional<std::string> bytes = read_from(layer, relative, reading);
+    if (!bytes) continue;
+    if (path != nullptr) *path = join(layer.path, relative);
+    return bytes;
+  }
+  return std::nullopt;
+}
+
+std::vector<std::string> CacheRoot::list(const std::string &relative_dir) {
+  std::set<std::string> found;
+  const Visitor visitor = {.file =
+                               [&](const Visit &visit) {
+                                 if (S_ISREG(visit.status.st_mode) && !is_temporary(visit.name)) {
+                                   found.insert(visit.relative);
+                                 }
+                               },
+                           .refused = [this](const Opened &refused) { not_used(refused); }};
+  for (const Layer &layer : layers_) {
+    const Opened folder = open_folder(layer, relative_dir, Missing::leave);
+    if (folder) {
+      walk(*files_, folder, relative_dir, visitor);
+    } else {
+      not_used(folder);
+    }
+  }
+  return {found.begin(), found.end()};
+}
+
+// ---- writing -------------------------------------------------------------------------------------------------------
+
+bool CacheRoot::publish(const std::string &relative, std::string_view bytes) {
+  const Layer *layer = writable_layer();
+  if (layer == nullptr) return false;
+  const std::string path = join(layer->path, relative);
+  if (!stays_below(relative)) {
+    not_kept(*layer, path, "is no name for a cache file");
+    return false;
+  }
+  for (int attempt = 1;; ++attempt) {
+    const Opened folder = open_folder(*layer, parent_of(relative), Missing::create);
+    const Published result = folder ? publish_file(*files_, folder, std::string(name_of(relative)), bytes)
+                                    : Published{false, {}, folder.error};
+    if (result.error == ENOENT && attempt < kAttempts) continue;
+    if (!folder) not_kept(*layer, folder);
+    if (!result.problem.empty()) not_kept(*layer, path, result.problem);
+    return result.done;
+  }
+}
+
+bool CacheRoot::remove(const std::string &relative) {
+  const Layer *layer = writable_layer();
+  if (layer == nullptr || !stays_below(relative)) return false;
+  const Opened folder = open_folder(*layer, parent_of(relative), Missing::leave);
+  if (!folder) {
+    not_used(folder);
+    return false;
+  }
+  const int removed = files_->remove(folder.handle.get(), std::string(name_of(relative)));
+  if (removed < 0 && removed != -ENOENT) {
+    not_kept(*layer, join(folder.path, name_of(relative)), "can't be removed: " + error_text(removed));
+  }
+  return removed == 0;
+}
+
+std::int64_t CacheRoot::evict(const std::string &relative_dir, std::int64_t limit_bytes, const std::string &keep) {
+  const Layer *layer = writable_layer();
+  if (layer == nullptr) return 0;
+  const Opened locks = open_folder(*layer, kLocks, Missing::leave);
+  if (locks) evict_locks(*files_, locks);
+  const Opened folder = open_folder(*layer, relative_dir, Missing::leave);
+  if (!folder) {
+    not_used(folder);
+    return 0;
+  }
+  const auto refused = [&](const Opened &what) { not_kept(*layer, what); };
+  return evict_files(*files_, folder, relative_dir, {limit_bytes, keep, refused});
+}
+
+std::unique_ptr<CacheRoot::Lock> CacheRoot::lock(const std::string &name, std::chrono::duration<double> timeout) {
+  const Layer *layer = writable_layer();
+  if (layer == nullptr) return nullptr;
+  for (int attempt = 1;; ++attempt) {
+    const Opened folder = open_folder(*layer, kLocks, Missing::create);
+    LockResult result;
+    if (folder) result = lock_file(files_, folder, lock_file_name(name), timeout);
+    const bool again = folder.error == ENOENT || result.folder_gone;
+    if (again && attempt < kAttempts) continue;
+    if (!folder) not_kept(*layer, folder);
+    if (!result.problem.empty()) not_kept(*layer, result.path, result.problem);
+    return result.lock ? std::make_unique<HeldLock>(std::move(result.lock)) : nullptr;
+  }
+}
+
+// ---- the whole cache -----------------------------------------------------------------------------------------------
+
+void CacheRoot::verify_layer(const Layer &layer, std::vector<Found> &found,
+                             const std::function<std::string(const std::string &, std::string_view)> &check) {
+  const auto refused = [&](const Opened &what) { found.push_back({what.path, what.problem}); };
+  const auto on_file = [&](const Visit &visit) {
+    if (is_temporary(visit.name)) {
+      found.push_back({visit.path(), "is a leftover: the temporary of a write that was interrupted or is under way"});
+      return;
+    }
+    Opened file = open_file(*files_, visit.folder, visit.name, O_RDONLY);
+    if (file.absent()) return;  // gone meanwhile
+    std::string bytes;
+    if (file) file.problem = read_all(*files_, file, bytes);
+    if (file.problem.empty() && is_lock(visit.relative)) return;
+    if (file.problem.empty()) file.problem = check(visit.relative, bytes);
+    found.push_back({file.path, file.problem});
+  };
+  const auto left = [&](const Visit &visit) {
+    if (has_our_ending(visit.name)) found.push_back({visit.path(), "is a directory, not a file"});
+  };
+  const Opened folder = open_folder(layer, kFormat, Missing::leave);
+  if (folder) {
+    walk(*files_, folder, std::string(kFormat), {.file = on_file, .left = left, .refused = refused});
+  } else if (!folder.absent()) {
+    refused(folder);
+  }
+}
+
+std::vector<CacheRoot::Found> CacheRoot::verify(
+    const std::function<std::string(const std::string &, std::string_view)> &check) {
+  std::vector<Found> found;
+  for (const Layer &layer : layers_) verify_layer(layer, found, check);
+  return found;
+}
+
+std::vector<std::string> CacheRoot::clear() {
+  std::vector<std::string> removed;
+  const Layer *layer = writable_layer();
+  if (layer == nullptr) return removed;
+  const Opened root = open_folder(*layer, {}, Missing::leave);
+  const Opened folder = root ? open_directory(*files_, root, std::string(kFormat), Missing::leave) : Opened();
+  if (!folder) {
+    not_used(root ? folder : root);
+    return removed;
+  }
+  const auto refused = [&](const Opened &what) { not_kept(*layer, what); };
+  const auto on_file = [&](const Visit &visit) {
+    if (!is_ours(visit)) return;
+    if (is_lock(visit.relative)) {
+      if (remove_idle_lock(*files_, visit.folder, visit.name)) removed.push_back(visit.path());
+      return;
+    }
+    const int error = files_->remove(visit.folder.handle.get(), visit.name);
+    if (error == 0) removed.push_back(visit.path());
+    if (error < 0 && error != -ENOENT) not_kept(*layer, visit.path(), "can't be removed: " + error_text(error));
+  };
+  // A directory in which something is left stays, and that is right.
+  const auto left = [&](const Visit &visit) { (void)files_->remove_directory(visit.folder.handle.get(), visit.name); };
+  walk(*files_, folder, std::string(kFormat), {.file = on_file, .left = left, .refused = refused});
+  (void)files_->remove_directory(root.handle.get(), std::string(kFormat));
+  return removed;
+}
+
+}  // namespace msj::store

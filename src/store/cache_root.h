@@ -1,0 +1,113 @@
+// The cache's directories: a writable layer and read-only layers below it, with the trust rules of each file.
+//
+// A cubin is code, so files and directories from the root down must belong to this user or to root, must not be
+// writable by group or others, and must be no symlinks. Directories above the root may be symlinks where others cannot
+// write them (sticky /tmp allowed). docs/cache-files.md is the page on all of it.
+//
+// Nothing here throws for what the disk does: a file that can't be read is a miss, one that can't be kept is lost, and
+// each file, directory or root that is to blame is named in one warning per context. All functions are thread-safe and
+// keep nothing open between calls, so a cache that is removed and made anew in between does no harm.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/log.h"
+#include "base/settings.h"
+#include "store/files.h"
+#include "store/trust.h"
+
+namespace msj::store {
+
+inline constexpr std::string_view kFormat = "v1";
+
+// What is wrong with a file's bytes, in one sentence; "" if they are right.
+using Check = std::function<std::string(std::string_view bytes)>;
+
+class CacheRoot {
+ public:
+  // Nothing is created or checked yet.
+  CacheRoot(const Settings &settings, std::shared_ptr<Files> files, Log &log);
+
+  // The writable layer's root, created 0700 where it is missing; "" if it can't be used: no HOME, read-only, untrusted
+  // (with one warning per context), or none wanted. The library then goes on in memory.
+  [[nodiscard]] const std::string &writable();
+
+  struct Reading {
+    Check check = {};     // what fails it is a miss with one warning, and the next layer is asked
+    bool is_use = false;  // refreshes the file's time, for eviction, where it is in the writable layer
+  };
+  // A file at `relative` (below the root, e.g. "v1/cubins/ab/….cubin") from the first layer in which it exists, is
+  // trusted and passes the check. `path` receives where it was found.
+  [[nodiscard]] std::optional<std::string> read(const std::string &relative, std::string *path = nullptr) {
+    return read(relative, path, Reading());
+  }
+  [[nodiscard]] std::optional<std::string> read(const std::string &relative, std::string *path, const Reading &reading);
+
+  // Publishes by unique temporary + fsync + rename (+ fsync of the directory), making directories 0700. False with one
+  // warning if it could not (none where no writable layer is wanted); the temporary is gone then.
+  bool publish(const std::string &relative, std::string_view bytes);
+  bool remove(const std::string &relative);  // from the writable layer; whether it was there and is gone
+
+  // Relative paths of the regular files below `relative_dir` in all layers, sorted, unique, without temporaries.
+  [[nodiscard]] std::vector<std::string> list(const std::string &relative_dir);
+
+  struct Found {
+    std::string path;
+    std::string problem;  // "" for a file that is right
+  };
+  // Every file of every layer: trust first, then `check` on its relative path and bytes ("" if valid). Temporaries are
+  // named as leftovers; lock files appear only if they are wrong.
+  [[nodiscard]] std::vector<Found> verify(
+      const std::function<std::string(const std::string &, std::string_view)> &check);
+  // Removes everything of ours below the writable layer's root (v1/), nothing else; returns the files removed. A lock
+  // that is held stays.
+  std::vector<std::string> clear();
+  // If the files below `relative_dir` take more than `limit_bytes`, removes the least recently used, but never `keep`,
+  // until they take 7/8 of it; also temporaries older than an hour and idle locks older than a day. Returns the bytes
+  // that remain.
+  std::int64_t evict(const std::string &relative_dir, std::int64_t limit_bytes, const std::string &keep = {});
+  [[nodiscard]] std::int64_t limit_bytes() const { return limit_bytes_; }
+
+  // An exclusive lock named `name` across threads, contexts and processes (v1/locks/<name>). Null after `timeout`, or
+  // where there is no writable layer: the caller goes on alone.
+  class Lock {
+   public:
+    virtual ~Lock() = default;
+  };
+  [[nodiscard]] std::unique_ptr<Lock> lock(const std::string &name, std::chrono::duration<double> timeout);
+
+  [[nodiscard]] std::vector<std::string> layers() const;  // all roots, the writable one first
+
+ private:
+  struct Layer {
+    std::string path;
+    bool writable;
+  };
+
+  [[nodiscard]] Opened open_folder(const Layer &layer, std::string_view relative, Missing missing);
+  [[nodiscard]] std::optional<std::string> read_from(const Layer &layer, const std::string &relative,
+                                                     const Reading &reading);
+  [[nodiscard]] const Layer *writable_layer();
+  void verify_layer(const Layer &layer, std::vector<Found> &found,
+                    const std::function<std::string(const std::string &, std::string_view)> &check);
+  void not_used(const Opened &refused);
+  void not_kept(const Layer &layer, const std::string &path, const std::string &problem);
+  void not_kept(const Layer &layer, const Opened &refused);
+
+  std::vector<Layer> layers_;
+  std::string writable_problem_;
+  std::string home_;
+  std::shared_ptr<Files> files_;
+  Log &log_;
+  std::int64_t limit_bytes_;
+  const std::string none_;
+};
+
+}  // namespace msj::store

@@ -1,0 +1,89 @@
+#include "store/evict.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <ctime>
+#include <tuple>
+#include <vector>
+
+#include "store/lock.h"
+#include "store/path.h"
+#include "store/publish.h"
+#include "store/walk.h"
+
+namespace msj::store {
+
+namespace {
+
+constexpr std::time_t kTemporarySeconds = 60 * 60;
+constexpr std::time_t kLockSeconds = 24 * 60 * 60;
+
+struct Kept {
+  std::int64_t seconds;
+  std::int64_t nanoseconds;
+  std::string relative;
+  std::int64_t bytes;
+};
+
+bool older_than(const struct stat &status, std::time_t seconds) {
+  return status.st_mtim.tv_sec < std::time(nullptr) - seconds;
+}
+
+bool is_gone(int removed) { return removed == 0 || removed == -ENOENT; }
+
+std::vector<Kept> files_below(Files &files, const Opened &folder, const std::string &relative,
+                              const Eviction &eviction) {
+  std::vector<Kept> kept;
+  const auto on_file = [&](const Visit &visit) {
+    const bool stale = is_temporary(visit.name) && older_than(visit.status, kTemporarySeconds);
+    if (stale && is_gone(files.remove(visit.folder.handle.get(), visit.name))) return;
+    const struct timespec &used = visit.status.st_mtim;
+    kept.push_back({used.tv_sec, used.tv_nsec, visit.relative, visit.status.st_size});
+  };
+  walk(files, folder, relative, {.file = on_file, .refused = eviction.refused});
+  return kept;
+}
+
+// Removes a file at `below`, a path relative to `folder`.
+bool remove_below(Files &files, const Opened &folder, std::string_view below, const Eviction &eviction) {
+  Opened at = open_directory(files, folder, ".", Missing::leave);
+  at = open_below(files, std::move(at), parent_of(below), Missing::leave);
+  if (at.absent()) return true;
+  if (at) {
+    const int removed = files.remove(at.handle.get(), std::string(name_of(below)));
+    if (is_gone(removed)) return true;
+    at.handle = Handle();
+    at.problem = "does not let a file be removed: " + error_text(removed);
+    at.error = -removed;
+  }
+  eviction.refused(at);
+  return false;
+}
+
+}  // namespace
+
+std::int64_t evict_files(Files &files, const Opened &folder, const std::string &relative, const Eviction &eviction) {
+  std::vector<Kept> kept = files_below(files, folder, relative, eviction);
+  std::int64_t total = 0;
+  for (const Kept &file : kept) total += file.bytes;
+  if (total <= eviction.limit_bytes) return total;
+
+  std::ranges::sort(kept, {}, [](const Kept &file) { return std::tie(file.seconds, file.nanoseconds, file.relative); });
+  const std::int64_t target = eviction.limit_bytes - eviction.limit_bytes / 8;
+  for (const Kept &file : kept) {
+    if (total <= target) break;
+    if (file.relative == eviction.keep || is_temporary(name_of(file.relative))) continue;
+    const std::string_view below = std::string_view(file.relative).substr(relative.empty() ? 0 : relative.size() + 1);
+    if (remove_below(files, folder, below, eviction)) total -= file.bytes;
+  }
+  return total;
+}
+
+void evict_locks(Files &files, const Opened &folder) {
+  const auto on_file = [&](const Visit &visit) {
+    if (older_than(visit.status, kLockSeconds)) (void)remove_idle_lock(files, visit.folder, visit.name);
+  };
+  walk(files, folder, {}, {.file = on_file, .refused = [](const Opened &) {}});
+}
+
+}  // namespace msj::store

@@ -1,0 +1,26 @@
+// Keeping a directory small: least recently used first, and what dead processes left behind.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "store/trust.h"
+
+namespace msj::store {
+
+struct Eviction {
+  std::int64_t limit_bytes;
+  std::string keep;                                    // this relative path stays
+  std::function<void(const Opened &refused)> refused;  // what could not be looked at or removed
+};
+
+// If the files below `folder` (which is at `relative`) take more than the limit, removes those used longest ago until
+// they take 7/8 of it, so that a full cache isn't combed at every new file. Temporaries older than an hour go in any
+// case. Use is the modification time, which hits refresh. Returns the bytes that remain.
+std::int64_t evict_files(Files &files, const Opened &folder, const std::string &relative, const Eviction &eviction);
+
+// Removes lock files older than a day that nobody holds.
+void evict_locks(Files &files, const Opened &folder);
+
+}  // namespace msj::store

@@ -1,0 +1,115 @@
+#include "store/files.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <climits>
+#include <cstdlib>
+#include <string_view>
+#include <system_error>
+
+namespace msj::store {
+
+namespace {
+
+// Repeats an interrupted call; −errno for a failed one.
+template <typename Call>
+auto result_of(Call call) -> decltype(call()) {
+  for (;;) {
+    const auto result = call();
+    if (result >= 0) return result;
+    if (errno != EINTR) return -errno;
+  }
+}
+
+class RealFiles final : public Files {
+ public:
+  int open(int directory, const std::string &name, int flags, mode_t mode) override {
+    return result_of([&] { return ::openat(directory, name.c_str(), flags | O_CLOEXEC | O_NOFOLLOW, mode); });
+  }
+  int close(int descriptor) override {
+    // Linux frees the descriptor even where it says EINTR: never repeated.
+    return ::close(descriptor) == 0 || errno == EINTR ? 0 : -errno;
+  }
+  ssize_t read(int descriptor, char *bytes, std::size_t count) override {
+    return result_of([&] { return ::read(descriptor, bytes, count); });
+  }
+  ssize_t write(int descriptor, const char *bytes, std::size_t count) override {
+    return result_of([&] { return ::write(descriptor, bytes, count); });
+  }
+  int sync(int descriptor) override {
+    return result_of([&] { return ::fsync(descriptor); });
+  }
+  int status(int descriptor, struct stat &status) override {
+    return result_of([&] { return ::fstat(descriptor, &status); });
+  }
+  int status_at(int directory, const std::string &name, struct stat &status) override {
+    return result_of([&] { return ::fstatat(directory, name.c_str(), &status, AT_SYMLINK_NOFOLLOW); });
+  }
+  int read_link(int link, std::string &target) override {
+    std::array<char, PATH_MAX> bytes;
+    const ssize_t size = result_of([&] { return ::readlinkat(link, "", bytes.data(), bytes.size()); });
+    if (size < 0) return static_cast<int>(size);
+    target.assign(bytes.data(), static_cast<std::size_t>(size));
+    return 0;
+  }
+  int list(int directory, std::vector<std::string> &names) override;
+  int make_directory(int directory, const std::string &name, mode_t mode) override {
+    return result_of([&] { return ::mkdirat(directory, name.c_str(), mode); });
+  }
+  int rename(int directory, const std::string &from, const std::string &to) override {
+    return result_of([&] { return ::renameat(directory, from.c_str(), directory, to.c_str()); });
+  }
+  int remove(int directory, const std::string &name) override {
+    return result_of([&] { return ::unlinkat(directory, name.c_str(), 0); });
+  }
+  int remove_directory(int directory, const std::string &name) override {
+    return result_of([&] { return ::unlinkat(directory, name.c_str(), AT_REMOVEDIR); });
+  }
+  int touch(int descriptor) override {
+    return result_of([&] { return ::futimens(descriptor, nullptr); });
+  }
+  int may_write(int directory) override {
+    return result_of([&] { return ::faccessat(directory, ".", W_OK | X_OK, AT_EACCESS); });
+  }
+  int lock(int descriptor, int operation) override {
+    return result_of([&] { return ::flock(descriptor, operation); });
+  }
+  uid_t user() override { return ::geteuid(); }
+};
+
+int RealFiles::list(int directory, std::vector<std::string> &names) {
+  // A descriptor of its own: reading a directory moves the offset of the one it is given, and closes it.
+  const int copy = open(directory, ".", O_RDONLY | O_DIRECTORY, 0);
+  if (copy < 0) return copy;
+  const std::unique_ptr<DIR, int (*)(DIR *)> stream(::fdopendir(copy), ::closedir);
+  if (!stream) {
+    const int error = errno;
+    ::close(copy);
+    return -error;
+  }
+  names.clear();
+  for (;;) {
+    errno = 0;
+    const dirent *entry = ::readdir(stream.get());
+    if (entry == nullptr) break;
+    const std::string_view name = entry->d_name;
+    if (name != "." && name != "..") names.emplace_back(name);
+  }
+  if (errno != 0) return -errno;
+  std::ranges::sort(names);
+  return 0;
+}
+
+}  // namespace
+
+std::shared_ptr<Files> real_files() { return std::make_shared<RealFiles>(); }
+
+std::string error_text(int error) { return std::generic_category().message(std::abs(error)); }
+
+}  // namespace msj::store

@@ -1,0 +1,79 @@
+#include "store/publish.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+
+namespace msj::store {
+
+namespace {
+
+constexpr std::string_view kTemporaryPrefix = ".tmp-";
+constexpr mode_t kFileMode = 0600;
+
+// Unlike any other of this machine or of another that shares the file system; O_EXCL proves it.
+std::string temporary_name() {
+  std::uint64_t word = 0;
+  if (::getrandom(&word, sizeof word, GRND_NONBLOCK) != static_cast<ssize_t>(sizeof word)) {
+    word = static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
+  }
+  return fmt::format("{}{}-{:016x}", kTemporaryPrefix, ::getpid(), word);
+}
+
+Published failed(std::string_view what, int error) {
+  return {false, fmt::format("{}: {}", what, error_text(error)), std::abs(error)};
+}
+
+int write_all(Files &files, int descriptor, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = files.write(descriptor, bytes.data(), bytes.size());
+    if (written < 0) return static_cast<int>(written);
+    if (written == 0) return -EIO;
+    bytes.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return 0;
+}
+
+// Written, synced and closed: each may be the one that reports a full disk.
+Published fill(Files &files, Handle temporary, std::string_view bytes) {
+  if (const int error = write_all(files, temporary.get(), bytes); error < 0) return failed("writing a file", error);
+  if (const int error = files.sync(temporary.get()); error < 0) return failed("syncing a file", error);
+  if (const int error = temporary.close(); error < 0) return failed("closing a file", error);
+  return {true, {}, 0};
+}
+
+// The rename itself is on disk once the directory is synced; file systems that can't do that say EINVAL.
+Published sync_directory(Files &files, const Opened &folder) {
+  const int error = files.sync(folder.handle.get());
+  if (error == 0 || error == -EINVAL || error == -EOPNOTSUPP) return {true, {}, 0};
+  Published result = failed("syncing a directory", error);
+  result.done = true;
+  return result;
+}
+
+}  // namespace
+
+Published publish_file(Files &files, const Opened &folder, const std::string &name, std::string_view bytes) {
+  if (static_cast<std::int64_t>(bytes.size()) > kMaxFileBytes) return failed("keeping a file", EFBIG);
+  const std::string temporary = temporary_name();
+  const int directory = folder.handle.get();
+  const int descriptor = files.open(directory, temporary, O_WRONLY | O_CREAT | O_EXCL, kFileMode);
+  if (descriptor < 0) return failed("making a file", descriptor);
+  Published result = fill(files, Handle(files, descriptor), bytes);
+  if (result.done) {
+    const int renamed = files.rename(directory, temporary, name);
+    if (renamed == 0) return sync_directory(files, folder);
+    result = failed("renaming a file", renamed);
+  }
+  (void)files.remove(directory, temporary);
+  return result;
+}
+
+bool is_temporary(std::string_view name) { return name.starts_with(kTemporaryPrefix); }
+
+}  // namespace msj::store
