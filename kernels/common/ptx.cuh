@@ -1,0 +1,93 @@
+#pragma once
+// Inline-PTX wrappers (sm_80 and newer), so that no toolkit header is needed. Shared-memory addresses are the 32-bit
+// ones of the shared window.
+
+namespace msj::ptx {
+
+__device__ __forceinline__ unsigned shared_address(const void* pointer) {
+  return static_cast<unsigned>(__cvta_generic_to_shared(pointer));
+}
+
+// Copies `bytes` (0 to 16) of the 16 at `source` and zero-fills the rest; what lies past `bytes` is never read.
+__device__ __forceinline__ void copy_16(unsigned destination, const void* source, int bytes) {
+  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(destination),
+               "l"(__cvta_generic_to_global(source)), "r"(bytes)
+               : "memory");
+}
+
+// Copies all 16 bytes or zero-fills them, reading nothing.
+__device__ __forceinline__ void copy_16_if(unsigned destination, const void* source, bool present) {
+  asm volatile(
+      "{ .reg .pred absent; setp.eq.u32 absent, %2, 0;\n"
+      "cp.async.cg.shared.global.L2::128B [%0], [%1], 16, absent; }" ::"r"(destination),
+      "l"(__cvta_generic_to_global(source)), "r"(unsigned(present))
+      : "memory");
+}
+
+__device__ __forceinline__ void copy_4_if(unsigned destination, const void* source, bool present) {
+  asm volatile(
+      "{ .reg .pred absent; setp.eq.u32 absent, %2, 0;\n"
+      "cp.async.ca.shared.global [%0], [%1], 4, absent; }" ::"r"(destination),
+      "l"(__cvta_generic_to_global(source)), "r"(unsigned(present))
+      : "memory");
+}
+
+__device__ __forceinline__ void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+
+// Waits until at most `pending` of this thread's newest groups are still in flight.
+template <int pending>
+__device__ __forceinline__ void wait_copies() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
+}
+
+__device__ __forceinline__ void store_shared(unsigned address, uint4 v) {
+  asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w)
+               : "memory");
+}
+
+__device__ __forceinline__ uint4 load_shared_16(unsigned address) {
+  uint4 v;
+  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+               : "r"(address)
+               : "memory");
+  return v;
+}
+
+// Four 8 x 8 matrices of 16-bit elements; lane l gives the address of row l % 8 of matrix l / 8.
+__device__ __forceinline__ void load_matrices(unsigned (&r)[4], unsigned address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(address)
+               : "memory");
+}
+
+__device__ __forceinline__ void mma_bf16(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+      "{%0, %1, %2, %3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+__device__ __forceinline__ void mma_f16(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+      "{%0, %1, %2, %3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+// The larger of two; a NaN on either side gives the canonical NaN (0x7fffffff), and -0 < +0.
+__device__ __forceinline__ float max_nan(float a, float b) {
+  float m;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(m) : "f"(a), "f"(b));
+  return m;
+}
+
+// 1 / sqrt(x) within 2^-22.9, x normal.
+__device__ __forceinline__ float reciprocal_root(float x) {
+  float y;
+  asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+}  // namespace msj::ptx

@@ -1,0 +1,75 @@
+#pragma once
+// Rows of a strided matrix in global memory -> a tile [rows][width] in shared memory, zero where there is nothing.
+//
+// Shared rows are padded by 16 bytes to an odd number of 16-byte units: eight consecutive rows then start in eight
+// different bank groups, so ldmatrix and 16-byte row reads meet no conflict, and an address is a constant away from
+// its neighbour in k.
+//
+// Elements at and past `limit` are never read. Copies are asynchronous (commit and wait are the caller's), but for
+// 16-bit elements of any layout, which pass through registers because cp.async moves no less than 4 bytes.
+
+namespace msj {
+
+__host__ __device__ constexpr int row_pitch(int width, int element_bytes) { return width * element_bytes + 16; }
+
+template <DType type, int rows, int width, int pitch, int threads, bool vector_loads>
+struct TileLoader {
+  using Element = typename Numeric<type>::Storage;
+  static constexpr int unit = 16 / sizeof(Element);  // elements in 16 bytes
+  static constexpr int units_per_row = width / unit;
+  static constexpr int units = rows * units_per_row, rounds = divide_up(units, threads);
+
+  // Rows anywhere: `row_pointer(r)` answers the address of row r's first element, null where there is no row. Compact
+  // rather than fast.
+  template <class RowPointer>
+  static __device__ __forceinline__ void gather(unsigned tile, RowPointer row_pointer, int k_begin, int limit,
+                                                long long inner_stride, int thread) {
+#pragma unroll (vector_loads || sizeof(Element) == 4 ? 1 : 2)
+    for (int index = thread; index < units; index += threads) {
+      const int row = index / units_per_row, k = k_begin + index % units_per_row * unit;
+      const Element* source = row_pointer(row);
+      load_unit(tile + row * pitch + index % units_per_row * 16, source, k, source ? clamp(limit - k) : 0,
+                inner_stride);
+    }
+  }
+
+  // Whether stream() can do it: every thread stays in one column of units, and rows end with a whole unit.
+  static __device__ __forceinline__ bool streams(int limit) {
+    return vector_loads && threads % units_per_row == 0 && limit % unit == 0;
+  }
+
+  // `present` rows from `first`, `stride` elements apart: an addition and a copy for each 16 bytes.
+  static __device__ __forceinline__ void stream(unsigned tile, const Element* first, long long stride, int present,
+                                                int k_begin, int limit, int thread) {
+    constexpr int row_step = threads / units_per_row;
+    const int row = thread / units_per_row, column = thread % units_per_row, k = k_begin + column * unit;
+    const Element* source = first + row * stride + k;
+    const unsigned destination = tile + row * pitch + column * 16;
+    const int rows_here = k < limit ? present - row : 0;
+#pragma unroll (rounds <= 8 ? rounds : rounds % 8 == 0 ? 8 : 1)
+    for (int round = 0; round < rounds; ++round, source += row_step * stride)
+      if (units % threads == 0 || row + round * row_step < rows)
+        ptx::copy_16_if(destination + round * row_step * pitch, source, round * row_step < rows_here);
+  }
+
+ private:
+  static __device__ __forceinline__ int clamp(int elements) { return min(max(elements, 0), unit); }
+
+  static __device__ __forceinline__ void load_unit(unsigned destination, const Element* source, int k, int present,
+                                                   long long inner_stride) {
+    if constexpr (vector_loads) {
+      ptx::copy_16(destination, source + k, present * int(sizeof(Element)));
+    } else if constexpr (sizeof(Element) == 4) {
+#pragma unroll
+      for (int i = 0; i < unit; ++i) ptx::copy_4_if(destination + 4 * i, source + (k + i) * inner_stride, i < present);
+    } else {
+      unsigned word[4] = {0, 0, 0, 0};
+#pragma unroll
+      for (int i = 0; i < unit; ++i)
+        if (i < present) word[i / 2] |= unsigned(source[(k + i) * inner_stride]) << (i % 2 * 16);
+      ptx::store_shared(destination, make_uint4(word[0], word[1], word[2], word[3]));
+    }
+  }
+};
+
+}  // namespace msj

@@ -1,0 +1,21 @@
+#include "jit/arguments.h"
+
+#include <bit>
+
+namespace msj::jit {
+
+Arguments::Arguments(const BoundCall &call, void *workspace) {
+  const OpSpec &op = *call.op;
+  for (std::size_t i = 0; i < op.operands.size(); ++i) {
+    const TensorView &tensor = call.operands[i];
+    push(tensor.present ? reinterpret_cast<std::uintptr_t>(tensor.data) : 0);
+    for (int r = 0; r < op.operands[i].rank; ++r) {
+      push(std::bit_cast<std::uint64_t>(tensor.strides[static_cast<std::size_t>(r)]));
+    }
+  }
+  for (std::size_t i = 0; i < op.sizes.size(); ++i) push(std::bit_cast<std::uint64_t>(call.sizes[i]));
+  for (std::size_t i = 0; i < op.params.size(); ++i) push(std::bit_cast<std::uint64_t>(call.params[i]));
+  push(reinterpret_cast<std::uintptr_t>(workspace));
+}
+
+}  // namespace msj::jit

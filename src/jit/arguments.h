@@ -1,0 +1,28 @@
+// The kernel's Args struct as bytes: the exact mirror of the one that specialization.cpp generates from the op's table.
+// Every field is 8 bytes: {data, strides…} of each operand, the sizes, the params, the workspace.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "base/call.h"
+
+namespace msj::jit {
+
+class Arguments {
+ public:
+  Arguments(const BoundCall &call, void *workspace);
+  // What cuLaunchKernel takes: one pointer to the struct.
+  [[nodiscard]] void **kernel_params() { return &struct_; }
+  [[nodiscard]] int words() const { return count_; }
+
+ private:
+  void push(std::uint64_t word) { words_[static_cast<std::size_t>(count_++)] = word; }
+
+  static constexpr int kMaxWords = kMaxOperands * (1 + kMaxRank) + kMaxSizes + kMaxParams + 1;
+  std::array<std::uint64_t, kMaxWords> words_;
+  int count_ = 0;
+  void *struct_ = words_.data();
+};
+
+}  // namespace msj::jit

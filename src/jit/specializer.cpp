@@ -1,0 +1,89 @@
+#include "jit/specializer.h"
+
+#include <chrono>
+#include <ctime>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/hash.h"
+
+namespace msj::jit {
+
+namespace {
+
+// What a cubin's name is the hash of: content alone, so any NVRTC that compiled the same text for the same target hits.
+std::string hash_of(const std::string &source, const Specialization &specialization) {
+  std::string identity = fmt::format("{}\n{}\n", store::kFormat, specialization.architecture.name);
+  for (const std::string &option : compile_options()) identity += option + "\n";
+  return hash_name(identity + source);
+}
+
+std::string provenance_json(const std::string &nvrtc_version) {
+  const std::time_t now = std::time(nullptr);
+  std::tm utc{};
+  gmtime_r(&now, &utc);
+  char date[32];
+  std::strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", &utc);
+  const nlohmann::ordered_json json = {{"nvrtc", nvrtc_version}, {"library", msj_version()}, {"date", date}};
+  return json.dump();
+}
+
+}  // namespace
+
+Specializer::Specializer(const Settings &settings, store::CacheRoot &root, Lazy<cuda::Nvrtc> &nvrtc, Counters &counters,
+                         Log &log)
+    : sources_(settings.kernel_dir),
+      root_(root),
+      store_(root, log),
+      nvrtc_(nvrtc),
+      counters_(counters),
+      log_(log),
+      lock_timeout_(settings.lock_timeout_seconds) {}
+
+std::shared_ptr<const Cubin> Specializer::cubin(const Specialization &specialization) {
+  const std::string key = specialization.key();
+  if (auto known = cubins_.find(key)) {
+    ++counters_.cubin_hits_memory;
+    return known;
+  }
+  return cubins_.get_or_make(key, [&] { return load_or_compile(specialization, true); });
+}
+
+std::shared_ptr<const Cubin> Specializer::rebuild(const Specialization &specialization) {
+  const std::string key = specialization.key();
+  cubins_.erase(key);
+  return cubins_.get_or_make(key, [&] { return load_or_compile(specialization, false); });
+}
+
+std::shared_ptr<const Cubin> Specializer::from_disk(const std::string &hash, const std::string &key) {
+  auto file = store_.load(hash);
+  if (!file) return nullptr;
+  if (file->key != key) {
+    log_.warn(fmt::format("cubin {} was made from another specialization than its name says; it is built again", hash));
+    return nullptr;
+  }
+  ++counters_.cubin_hits_disk;
+  return std::make_shared<const Cubin>(Cubin{hash, std::move(file->cubin), {}});
+}
+
+std::shared_ptr<const Cubin> Specializer::load_or_compile(const Specialization &specialization, bool trust_disk) {
+  const std::string source = translation_unit(specialization, sources_);
+  const std::string hash = hash_of(source, specialization);
+  const std::string key = specialization.key();
+  if (trust_disk) {
+    if (auto cached = from_disk(hash, key)) return cached;
+  }
+  // Another process may be compiling the same: wait for it, then look again.
+  const auto lock = root_.lock("compile-" + hash, std::chrono::duration<double>(lock_timeout_));
+  if (trust_disk && lock) {
+    if (auto cached = from_disk(hash, key)) return cached;
+  }
+  const auto nvrtc = nvrtc_.get();
+  auto result = nvrtc->compile(source, fmt::format("{}.{}.cu", specialization.op->name, specialization.config.path),
+                               specialization.architecture, compile_options(), counters_);
+  if (!result.log.empty()) log_.debug(result.log);
+  store_.save({hash, key, provenance_json(nvrtc->version()), result.cubin});
+  return std::make_shared<const Cubin>(Cubin{hash, std::move(result.cubin), std::move(result.log)});
+}
+
+}  // namespace msj::jit

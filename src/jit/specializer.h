@@ -1,0 +1,50 @@
+// Specialization → cubin, through memory, disk and NVRTC: one compile per key across threads and processes.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/counters.h"
+#include "base/lazy.h"
+#include "base/log.h"
+#include "base/once_map.h"
+#include "base/settings.h"
+#include "cuda/nvrtc.h"
+#include "jit/specialization.h"
+#include "store/cubin_store.h"
+
+namespace msj::jit {
+
+struct Cubin {
+  std::string hash;  // of expanded source, options, target and format: the name on disk
+  std::string bytes;
+  std::string log;  // NVRTC's, when it was compiled here
+};
+
+class Specializer {
+ public:
+  Specializer(const Settings &settings, store::CacheRoot &root, Lazy<cuda::Nvrtc> &nvrtc, Counters &counters, Log &log);
+
+  // Compiles if it must. Throws Error as cuda::Nvrtc does.
+  [[nodiscard]] std::shared_ptr<const Cubin> cubin(const Specialization &specialization);
+  // For a cubin that the driver would not load: forgets it, in memory and on disk, and compiles it again.
+  [[nodiscard]] std::shared_ptr<const Cubin> rebuild(const Specialization &specialization);
+
+  [[nodiscard]] store::CubinStore &store() { return store_; }
+  [[nodiscard]] KernelSources &sources() { return sources_; }
+
+ private:
+  [[nodiscard]] std::shared_ptr<const Cubin> load_or_compile(const Specialization &specialization, bool trust_disk);
+  [[nodiscard]] std::shared_ptr<const Cubin> from_disk(const std::string &hash, const std::string &key);
+
+  KernelSources sources_;
+  store::CacheRoot &root_;
+  store::CubinStore store_;
+  Lazy<cuda::Nvrtc> &nvrtc_;
+  Counters &counters_;
+  Log &log_;
+  double lock_timeout_;
+  OnceMap<Cubin> cubins_;
+};
+
+}  // namespace msj::jit
