@@ -1,0 +1,218 @@
+#include "tune/bucket.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "tune/embedded_configs.h"
+
+namespace msj::tune {
+
+namespace {
+
+[[noreturn]] void refuse(const std::string &reason) {
+  throw_error(MSJ_ERROR_INTERNAL, "configs/buckets.json: {}", reason);
+}
+
+bool fits(const OpSpec &op, const Sizes &sizes, std::span<const DType> dtypes) {
+  return operand_bytes(op, sizes, dtypes) <= kMaxSweepBytes && op.multiply_adds(sizes) <= kMaxSweepMultiplyAdds;
+}
+
+// The largest odd size in [floor, sizes[cut]] that fits, or the floor if none does. Cost grows with every size.
+std::int64_t cut_to_fit(const OpSpec &op, Sizes sizes, std::size_t cut, std::int64_t floor,
+                        std::span<const DType> dtypes) {
+  std::int64_t low = floor;
+  std::int64_t high = sizes[cut];
+  while (low < high) {
+    const std::int64_t middle = low + (high - low + 1) / 2;
+    sizes[cut] = middle;
+    if (fits(op, sizes, dtypes)) {
+      low = middle;
+    } else {
+      high = middle - 1;
+    }
+  }
+  return low > floor && low % 2 == 0 ? low - 1 : low;
+}
+
+}  // namespace
+
+// ---- the file ------------------------------------------------------------------------------------------------------
+
+struct BucketRules::Reader {
+  static std::int64_t positive(const nlohmann::json &value, const char *what) {
+    if (!value.is_number_integer() || value.get<std::int64_t>() < 1)
+      refuse(fmt::format("{} is no positive integer", what));
+    return value.get<std::int64_t>();
+  }
+
+  static std::vector<std::int64_t> increasing(const nlohmann::json &rule, const char *field, const std::string &size) {
+    const auto list = rule.find(field);
+    if (list == rule.end() || !list->is_array() || list->empty()) refuse(fmt::format("{} has no \"{}\"", size, field));
+    std::vector<std::int64_t> values;
+    for (const auto &value : *list) {
+      values.push_back(positive(value, field));
+      if (values.size() > 1 && values.back() <= values[values.size() - 2]) {
+        refuse(fmt::format("\"{}\" of {} are not increasing", field, size));
+      }
+    }
+    return values;
+  }
+
+  static std::vector<StaticStep> static_steps(const nlohmann::json &json) {
+    if (!json.is_array() || json.empty()) refuse("\"static\" is no list");
+    std::vector<StaticStep> steps;
+    for (const auto &step : json) {
+      if (!step.is_object() || !step.contains("multiple")) refuse("a step of \"static\" has no \"multiple\"");
+      const bool is_last = steps.size() + 1 == json.size();
+      if (step.contains("to") == is_last) refuse("every step of \"static\" but the last one has \"to\"");
+      const std::int64_t to = is_last ? kMore : positive(step["to"], "to");
+      steps.push_back({to, positive(step["multiple"], "multiple")});
+      if (!is_last && to % steps.back().multiple != 0) refuse("\"to\" is no multiple of its \"multiple\"");
+    }
+    return steps;
+  }
+
+  static Edges edges(const std::string &size, const nlohmann::json &rule) {
+    if (!rule.is_object()) refuse(fmt::format("the edges of {} are no object", size));
+    const std::string above = rule.value("above", "");
+    if (above != "more" && above != "last")
+      refuse(fmt::format("\"above\" of {} is neither \"more\" nor \"last\"", size));
+    Edges edges{increasing(rule, "edges", size), above == "more", increasing(rule, "representative", size)};
+    if (edges.representative.size() != edges.edges.size() + (edges.more ? 1 : 0)) {
+      refuse(fmt::format("{} needs one representative size for each of its buckets", size));
+    }
+    for (std::size_t i = 0; i < edges.representative.size(); ++i) {
+      const std::int64_t chosen = edges.representative[i];
+      const std::int64_t below = i == 0 ? 0 : edges.edges[i - 1];
+      const std::int64_t edge = i < edges.edges.size() ? edges.edges[i] : kMore;
+      if (chosen <= below || chosen > edge) refuse(fmt::format("{} of {} is not in its bucket", chosen, size));
+      if (chosen % 2 == 0) refuse(fmt::format("the representative {} of {} is not odd", chosen, size));
+    }
+    return edges;
+  }
+};
+
+BucketRules BucketRules::parse(std::string_view text) {
+  const auto json = nlohmann::json::parse(text, nullptr, false);
+  if (!json.is_object()) refuse("it is no JSON object");
+  for (const char *field : {"version", "static", "edges"}) {
+    if (!json.contains(field)) refuse(fmt::format("it has no \"{}\"", field));
+  }
+  try {
+    BucketRules rules;
+    rules.version_ = static_cast<int>(Reader::positive(json["version"], "version"));
+    rules.static_steps_ = Reader::static_steps(json["static"]);
+    for (const auto &[size, rule] : json["edges"].items()) rules.edges_[size] = Reader::edges(size, rule);
+    return rules;
+  } catch (const nlohmann::json::exception &error) {
+    refuse(error.what());
+  }
+}
+
+std::string_view BucketRules::embedded() { return config_text(embedded_configs(), "buckets.json"); }
+
+// ---- buckets -------------------------------------------------------------------------------------------------------
+
+std::string ShapeBucket::text() const {
+  std::string text;
+  for (std::size_t i = 0; i < op->sizes.size(); ++i) {
+    if (edges[i] == 0) continue;
+    if (!text.empty()) text += '-';
+    text += op->sizes[i].name;
+    text += edges[i] == kMore ? "more" : std::to_string(edges[i]);
+  }
+  return text;
+}
+
+Sizes ShapeBucket::static_sizes() const {
+  Sizes sizes{};
+  for (std::size_t i = 0; i < op->sizes.size(); ++i) {
+    if (op->sizes[i].is_static) sizes[i] = edges[i];
+  }
+  return sizes;
+}
+
+std::int64_t BucketRules::Edges::edge_of(std::int64_t size) const {
+  const auto next = std::lower_bound(edges.begin(), edges.end(), size);
+  if (next != edges.end()) return *next;
+  return more ? kMore : edges.back();
+}
+
+std::int64_t BucketRules::Edges::representative_of(std::int64_t edge) const {
+  const auto at = std::lower_bound(edges.begin(), edges.end(), edge);
+  const auto index = std::min(static_cast<std::size_t>(at - edges.begin()), representative.size() - 1);
+  return representative[index];
+}
+
+const BucketRules::Edges *BucketRules::edges_of(std::string_view size) const {
+  const auto it = edges_.find(size);
+  return it == edges_.end() ? nullptr : &it->second;
+}
+
+std::int64_t BucketRules::round_static(std::int64_t size) const {
+  const std::int64_t at_least = std::max<std::int64_t>(size, 1);
+  for (const StaticStep &step : static_steps_) {
+    if (at_least <= step.to) return (at_least + step.multiple - 1) / step.multiple * step.multiple;
+  }
+  return at_least;  // not reached: the last step has no end
+}
+
+ShapeBucket BucketRules::bucket(const OpSpec &op, const Sizes &sizes) const {
+  ShapeBucket bucket{version_, &op, {}};
+  for (std::size_t i = 0; i < op.sizes.size(); ++i) {
+    const SizeSpec &spec = op.sizes[i];
+    if (!spec.in_bucket && !spec.is_static) continue;
+    if (const Edges *edges = edges_of(spec.name)) {
+      bucket.edges[i] = edges->edge_of(sizes[i]);
+    } else if (spec.is_static) {
+      bucket.edges[i] = round_static(sizes[i]);
+    } else {
+      throw_error(MSJ_ERROR_INTERNAL, "configs/buckets.json has no edges for {} of {}", spec.name, op.name);
+    }
+  }
+  return bucket;
+}
+
+// ---- representative sizes
+// --------------------------------------------------------------------------------------------
+
+double operand_bytes(const OpSpec &op, const Sizes &sizes, std::span<const DType> dtypes) {
+  double total = 0;
+  for (std::size_t i = 0; i < op.operands.size(); ++i) {
+    double elements = 1;
+    for (int r = 0; r < op.operands[i].rank; ++r) {
+      const auto dim = static_cast<std::size_t>(op.operands[i].dims[static_cast<std::size_t>(r)]);
+      elements *= static_cast<double>(sizes[dim]);
+    }
+    total += elements * bytes(dtypes[i]);
+  }
+  return total;
+}
+
+Sizes BucketRules::representative(const ShapeBucket &bucket, std::span<const DType> dtypes) const {
+  const OpSpec &op = *bucket.op;
+  Sizes sizes{};
+  Sizes floors{};
+  for (std::size_t i = 0; i < op.sizes.size(); ++i) {
+    const SizeSpec &spec = op.sizes[i];
+    const Edges *edges = spec.is_static || bucket.edges[i] == 0 ? nullptr : edges_of(spec.name);
+    if (edges) {
+      sizes[i] = edges->representative_of(bucket.edges[i]);
+      floors[i] = std::min(sizes[i], edges->representative.front());
+    } else {
+      sizes[i] = spec.is_static ? bucket.edges[i] : std::max<std::int64_t>(spec.default_value, 1);
+      floors[i] = sizes[i];
+    }
+  }
+  for (const bool to_one : {false, true}) {
+    for (const int index : op.cut_order) {
+      if (fits(op, sizes, dtypes)) return sizes;
+      const auto cut = static_cast<std::size_t>(index);
+      sizes[cut] = cut_to_fit(op, sizes, cut, to_one ? 1 : floors[cut], dtypes);
+    }
+  }
+  return sizes;
+}
+
+}  // namespace msj::tune

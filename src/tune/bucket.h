@@ -1,0 +1,85 @@
+// Shape buckets: a pure function of a call's sizes, by the edges in configs/buckets.json. One function serves warm,
+// lookup and inspect.
+//
+// The file:
+//   {"version": 1,
+//    "static": [{"to": 256, "multiple": 16}, …, {"multiple": 256}],
+//    "edges": {"Nq": {"edges": [1, 8, 64], "above": "more", "representative": [1, 5, 37, 131]}, …}}
+// Static sizes are rounded up by "static"; a size named in "edges" goes to the next edge, above the last one to "more"
+// or to the "last". "representative" is what a sweep times in each of them, before it is cut: typical of the bucket,
+// 1 or odd, so that no tile divides it. A new size of a new op needs a line here and no code.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/op_spec.h"
+
+namespace msj::tune {
+
+// Above the last edge, where the size's rule says "more".
+inline constexpr std::int64_t kMore = std::numeric_limits<std::int64_t>::max();
+
+// What a sweep may take.
+inline constexpr double kMaxSweepBytes = 2147483648.0;           // 2 GiB of operands and results
+inline constexpr double kMaxSweepMultiplyAdds = 274877906944.0;  // 2^38
+
+struct ShapeBucket {
+  int version = 0;  // of configs/buckets.json
+  const OpSpec *op = nullptr;
+  Sizes edges{};  // per size of the op: static sizes rounded up, the others' edge or kMore; 0: takes no part
+  friend bool operator==(const ShapeBucket &, const ShapeBucket &) = default;
+  // "Nq1-Nd1024-Lq32-Ld1024-d128", "Nqmore-…": file names and messages.
+  [[nodiscard]] std::string text() const;
+  // Static sizes as kernels see them; 0 for the others.
+  [[nodiscard]] Sizes static_sizes() const;
+};
+
+class BucketRules {
+ public:
+  // Throws Error(MSJ_ERROR_INTERNAL) for a text that is no rules file.
+  [[nodiscard]] static BucketRules parse(std::string_view json);
+  [[nodiscard]] static std::string_view embedded();  // configs/buckets.json
+
+  [[nodiscard]] int version() const { return version_; }
+  [[nodiscard]] std::int64_t round_static(std::int64_t size) const;
+  // Throws Error(MSJ_ERROR_INTERNAL) for a size of the op that the file has no edges for.
+  [[nodiscard]] ShapeBucket bucket(const OpSpec &op, const Sizes &sizes) const;
+
+  // The sizes that a sweep times: a function of the bucket and dtypes alone, off tile multiples, static sizes
+  // unchanged; sizes are cut in the op's order until operands and results take at most 2 GiB and the op at most 2^38
+  // multiply-adds. Each is cut no further than to its lowest bucket's representative before the next one's turn, and
+  // below that only if all of them together do not suffice.
+  [[nodiscard]] Sizes representative(const ShapeBucket &bucket, std::span<const DType> dtypes) const;
+
+ private:
+  struct Edges {
+    std::vector<std::int64_t> edges;
+    bool more = false;  // above the last edge: kMore; else the last edge
+    std::vector<std::int64_t> representative;
+
+    [[nodiscard]] std::int64_t edge_of(std::int64_t size) const;
+    [[nodiscard]] std::int64_t representative_of(std::int64_t edge) const;
+  };
+  struct StaticStep {
+    std::int64_t to;
+    std::int64_t multiple;
+  };
+  struct Reader;  // of the file
+
+  [[nodiscard]] const Edges *edges_of(std::string_view size) const;  // null: it has none
+
+  int version_ = 0;
+  std::map<std::string, Edges, std::less<>> edges_;
+  std::vector<StaticStep> static_steps_;
+};
+
+// Bytes of all operands and results at these sizes (contiguous, all present).
+[[nodiscard]] double operand_bytes(const OpSpec &op, const Sizes &sizes, std::span<const DType> dtypes);
+
+}  // namespace msj::tune

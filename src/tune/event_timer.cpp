@@ -1,0 +1,159 @@
+#include "tune/event_timer.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "base/error.h"
+#include "cuda/buffer.h"
+#include "cuda/current_context.h"
+#include "cuda/module.h"
+#include "jit/arguments.h"
+#include "tune/rounds.h"
+#include "tune/scratch.h"
+
+namespace msj::tune {
+
+namespace {
+
+constexpr std::int64_t kLeastFlushBytes = std::int64_t{64} << 20;
+
+const PathSpec &path_of(const OpSpec &op, const TileConfig &config) {
+  return op.paths[static_cast<std::size_t>(find_named(op.paths, config.path))];
+}
+
+// A trial that is loaded and can be launched.
+struct Ready {
+  Ready(const std::shared_ptr<const cuda::Driver> &driver, const SweepProblem &problem, const Trial &trial)
+      : layout(trial.layout), module(driver, trial.cubin->bytes), start(driver), stop(driver) {
+    const PathSpec &path = path_of(*problem.op, trial.config);
+    launches =
+        path.geometry({trial.config, problem.sizes, problem.static_sizes, problem.dtypes.all(), problem.sm_count});
+    if (launches.count == 0) throw_error(MSJ_ERROR_INTERNAL, "it launches nothing for these sizes");
+    for (std::size_t i = 0; i < static_cast<std::size_t>(launches.count); ++i) {
+      const KernelLaunch &launch = launches.launches[i];
+      if (launch.grid < 1 || launch.grid > std::numeric_limits<std::int32_t>::max()) {
+        throw_error(MSJ_ERROR_INTERNAL, "its grid has {} blocks", launch.grid);
+      }
+      functions[i] = module.function(path.entries[static_cast<std::size_t>(launch.entry)], launch.shared_bytes);
+    }
+  }
+
+  Layout layout;
+  cuda::Module module;
+  cuda::Event start;
+  cuda::Event stop;
+  LaunchList launches;
+  std::array<CUfunction, kMaxLaunches> functions{};
+};
+
+std::size_t workspace_bytes(const SweepProblem &problem, std::span<const Trial> trials) {
+  std::size_t most = 0;
+  for (const Trial &trial : trials) {
+    const PathSpec &path = path_of(*problem.op, trial.config);
+    if (!path.workspace) continue;
+    most = std::max(most, path.workspace({trial.config, problem.sizes, problem.static_sizes, problem.dtypes.all(),
+                                          problem.sm_count},
+                                         problem.features));
+  }
+  return most;
+}
+
+// Everything that one sweep has on the GPU, freed with it.
+class Bench {
+ public:
+  Bench(const std::shared_ptr<const cuda::Driver> &driver, const SweepProblem &problem, std::span<const Trial> trials)
+      : driver_(driver),
+        stream_(driver),
+        scratch_(driver, stream_, problem),
+        flush_(driver, static_cast<std::size_t>(std::max(2 * problem.l2_bytes, kLeastFlushBytes))),
+        workspace_(driver, workspace_bytes(problem, trials)) {
+    for (const Layout layout : kLayouts) {
+      arguments_[static_cast<std::size_t>(layout)] =
+          std::make_unique<jit::Arguments>(scratch_.call(layout), reinterpret_cast<void *>(workspace_.get()));
+    }
+  }
+
+  // Loads and launches once. "" or why it can't run; an error that leaves the CUDA context broken is thrown.
+  std::string prepare(const SweepProblem &problem, const Trial &trial) {
+    try {
+      ready_.push_back(std::make_unique<Ready>(driver_, problem, trial));
+      launch(*ready_.back());
+    } catch (const Error &error) {
+      (void)driver_->StreamSynchronize(stream_.get());  // of several launches, the first may run
+      if (ready_.size() > groups_.size()) ready_.pop_back();
+      return error.what();
+    }
+    driver_->check(driver_->StreamSynchronize(stream_.get()), "candidate " + to_string(trial.config));
+    groups_.push_back(static_cast<int>(trial.layout));
+    return {};
+  }
+
+  std::vector<Timing> time() {
+    return time_in_rounds(groups_, [this](std::span<const std::size_t> order) { return run_round(order); });
+  }
+
+ private:
+  // The whole round is queued before it is waited for, so that the host's speed is not timed.
+  std::vector<double> run_round(std::span<const std::size_t> order) {
+    for (const std::size_t index : order) {
+      const Ready &ready = *ready_[index];
+      driver_->check(driver_->MemsetD8Async(flush_.get(), 0, flush_.bytes(), stream_.get()), "cuMemsetD8Async");
+      driver_->check(driver_->EventRecord(ready.start.get(), stream_.get()), "cuEventRecord");
+      launch(ready);
+      driver_->check(driver_->EventRecord(ready.stop.get(), stream_.get()), "cuEventRecord");
+    }
+    driver_->check(driver_->StreamSynchronize(stream_.get()), "a round of a sweep");
+    std::vector<double> times;
+    for (const std::size_t index : order) {
+      float milliseconds = 0;
+      driver_->check(driver_->EventElapsedTime(&milliseconds, ready_[index]->start.get(), ready_[index]->stop.get()),
+                     "cuEventElapsedTime");
+      times.push_back(milliseconds);
+    }
+    return times;
+  }
+
+  void launch(const Ready &ready) {
+    for (std::size_t i = 0; i < static_cast<std::size_t>(ready.launches.count); ++i) {
+      const KernelLaunch &launch = ready.launches.launches[i];
+      driver_->check(driver_->LaunchKernel(
+                         ready.functions[i], static_cast<unsigned>(launch.grid), 1, 1,
+                         static_cast<unsigned>(launch.threads), 1, 1, static_cast<unsigned>(launch.shared_bytes),
+                         stream_.get(), arguments_[static_cast<std::size_t>(ready.layout)]->kernel_params(), nullptr),
+                     "cuLaunchKernel");
+    }
+  }
+
+  std::shared_ptr<const cuda::Driver> driver_;
+  cuda::Stream stream_;
+  Scratch scratch_;
+  cuda::Buffer flush_;
+  cuda::Buffer workspace_;
+  std::array<std::unique_ptr<jit::Arguments>, kLayouts.size()> arguments_;
+  std::vector<std::unique_ptr<Ready>> ready_;
+  std::vector<int> groups_;  // layout class of each
+};
+
+}  // namespace
+
+std::vector<Timing> EventTimer::time(const SweepProblem &problem, std::span<const Trial> trials) {
+  const cuda::RelaxedCapture relaxed(*driver_);
+  Bench bench(driver_, problem, trials);
+  std::vector<Timing> timings(trials.size());
+  std::vector<std::size_t> running;
+  for (std::size_t i = 0; i < trials.size(); ++i) {
+    timings[i].error = bench.prepare(problem, trials[i]);
+    if (timings[i].error.empty()) {
+      running.push_back(i);
+    } else {
+      log_.warn(fmt::format("candidate {} of {} could not run: {}", to_string(trials[i].config), problem.op->name,
+                            timings[i].error));
+    }
+  }
+  const std::vector<Timing> measured = bench.time();
+  for (std::size_t i = 0; i < running.size(); ++i) timings[running[i]] = measured[i];
+  return timings;
+}
+
+}  // namespace msj::tune

@@ -1,0 +1,189 @@
+#include "tune/sweep.h"
+
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <mutex>
+#include <thread>
+
+#include "base/error.h"
+
+namespace msj::tune {
+
+namespace {
+
+// ---- compiling
+// -------------------------------------------------------------------------------------------------------
+
+// What the worker threads share: the next pair to take, and what came of each.
+class Compilation {
+ public:
+  Compilation(const AutotuneKey &key, const cuda::Architecture &architecture, const std::vector<Admitted> &pairs,
+              jit::Specializer &specializer, const Progress &progress)
+      : key_(key),
+        architecture_(architecture),
+        pairs_(pairs),
+        specializer_(specializer),
+        progress_(progress),
+        outcomes_(pairs.size()) {}
+
+  struct Outcome {
+    std::shared_ptr<const jit::Cubin> cubin;
+    std::string reason;  // why it does not compile
+  };
+
+  // Every pair, or the first failure that is not the candidate's own.
+  std::vector<Outcome> run() {
+    const std::size_t cores = std::max(1U, std::thread::hardware_concurrency());
+    {
+      std::vector<std::jthread> workers;
+      for (std::size_t i = 1; i < std::min(cores, pairs_.size()); ++i) workers.emplace_back([this] { work(); });
+      work();
+    }
+    if (failure_) std::rethrow_exception(failure_);
+    return std::move(outcomes_);
+  }
+
+ private:
+  void work() {
+    for (std::size_t i = next_++; i < pairs_.size() && !stop_; i = next_++) {
+      try {
+        compile(i);
+        report();
+      } catch (...) {
+        const std::scoped_lock lock(mutex_);
+        if (!failure_) failure_ = std::current_exception();
+        stop_ = true;
+      }
+    }
+  }
+
+  void compile(std::size_t index) {
+    const jit::Specialization specialization = {.op = &key_.op(),
+                                                .config = pairs_[index].config,
+                                                .features = key_.op().representative_features,
+                                                .dtypes = key_.dtypes().array(),
+                                                .static_sizes = key_.bucket().static_sizes(),
+                                                .layout = pairs_[index].layout,
+                                                .architecture = architecture_};
+    try {
+      outcomes_[index].cubin = specializer_.cubin(specialization);
+    } catch (const Error &error) {
+      if (error.status() != MSJ_ERROR_COMPILE) throw;
+      outcomes_[index].reason = error.what();
+    }
+  }
+
+  void report() {
+    const std::scoped_lock lock(mutex_);
+    ++done_;
+    if (progress_) progress_("compile", done_, static_cast<std::int64_t>(pairs_.size()));
+  }
+
+  const AutotuneKey &key_;
+  const cuda::Architecture &architecture_;
+  const std::vector<Admitted> &pairs_;
+  jit::Specializer &specializer_;
+  const Progress &progress_;
+  std::vector<Outcome> outcomes_;
+  std::atomic<std::size_t> next_{0};
+  std::atomic<bool> stop_{false};
+  std::mutex mutex_;
+  std::int64_t done_ = 0;
+  std::exception_ptr failure_;
+};
+
+// ---- choosing
+// ----------------------------------------------------------------------------------------------------------
+
+constexpr double kNoiseFloor = 0.01;
+// However much a clock jitters, it excuses no more: else the noisiest candidate would win every tie.
+constexpr double kNoiseCeiling = 0.03;
+
+bool within_noise(const Timing &timing, const Timing &best) {
+  const double noise = std::clamp(std::max(timing.dispersion, best.dispersion), kNoiseFloor, kNoiseCeiling);
+  return timing.median_ms <= best.median_ms * (1 + noise);
+}
+
+// Why a trial is no result; "" if it is one.
+std::string failure_of(const Timing &timing) {
+  if (timing.error.empty() && timing.rounds == 0) return "it was not timed";
+  return timing.error;
+}
+
+[[noreturn]] void refuse_class(Layout layout, const Admission &admission, std::span<const Trial> trials,
+                               const std::vector<Timing> &timings) {
+  for (std::size_t i = 0; i < trials.size(); ++i) {
+    if (trials[i].layout != layout) continue;
+    throw_error(MSJ_ERROR_CUDA, "no candidate of layout class {} could be timed; {}: {}", name(layout),
+                to_string(trials[i].config), failure_of(timings[i]));
+  }
+  for (const Rejected &rejected : admission.rejected) {
+    if (rejected.layout != layout) continue;
+    throw_error(MSJ_ERROR_CUDA, "no candidate of layout class {} is left to time; {}: {}", name(layout),
+                to_string(rejected.config), rejected.reason);
+  }
+  throw_error(MSJ_ERROR_CUDA, "there is no candidate of layout class {}", name(layout));
+}
+
+// The earliest trial of the class that is as fast as its fastest.
+const TileConfig &winner(Layout layout, const Admission &admission, std::span<const Trial> trials,
+                         const std::vector<Timing> &timings) {
+  const auto ran = [&](std::size_t i) { return trials[i].layout == layout && failure_of(timings[i]).empty(); };
+  const Timing *best = nullptr;
+  for (std::size_t i = 0; i < trials.size(); ++i) {
+    if (ran(i) && (!best || timings[i].median_ms < best->median_ms)) best = &timings[i];
+  }
+  for (std::size_t i = 0; best && i < trials.size(); ++i) {
+    if (ran(i) && within_noise(timings[i], *best)) return trials[i].config;
+  }
+  refuse_class(layout, admission, trials, timings);
+}
+
+}  // namespace
+
+std::vector<Trial> compile_trials(const AutotuneKey &key, const cuda::Architecture &architecture, Admission &admission,
+                                  jit::Specializer &specializer, const Progress &progress) {
+  auto outcomes = Compilation(key, architecture, admission.admitted, specializer, progress).run();
+  std::vector<Trial> trials;
+  std::vector<Admitted> compiled;
+  for (std::size_t i = 0; i < outcomes.size(); ++i) {
+    const Admitted &pair = admission.admitted[i];
+    if (outcomes[i].cubin) {
+      trials.push_back({pair.config, pair.layout, std::move(outcomes[i].cubin)});
+      compiled.push_back(pair);
+    } else {
+      admission.rejected.push_back({pair.config, pair.layout, std::move(outcomes[i].reason)});
+    }
+  }
+  admission.admitted = std::move(compiled);
+  return trials;
+}
+
+Entry sweep(const AutotuneKey &key, const SweepProblem &problem, const Admission &admission,
+            std::span<const Trial> trials, Timer &timer) {
+  const std::vector<Timing> timings = timer.time(problem, trials);
+  if (timings.size() != trials.size()) {
+    throw_error(MSJ_ERROR_INTERNAL, "{} timings of {} trials came back", timings.size(), trials.size());
+  }
+  Entry entry;
+  entry.op = key.op().name;
+  entry.tuning_epoch = key.op().tuning_epoch;
+  entry.sizes = problem.sizes;
+  entry.configs = {winner(Layout::aligned16, admission, trials, timings),
+                   winner(Layout::any, admission, trials, timings)};
+  for (std::size_t i = 0; i < trials.size(); ++i) {
+    CandidateRecord record;
+    record.config = trials[i].config;
+    record.layout = trials[i].layout;
+    record.rejected = failure_of(timings[i]);
+    if (record.rejected.empty()) record.timing = timings[i];
+    entry.candidates.push_back(std::move(record));
+  }
+  for (const Rejected &rejected : admission.rejected) {
+    entry.candidates.push_back({rejected.config, rejected.layout, {}, rejected.reason});
+  }
+  return entry;
+}
+
+}  // namespace msj::tune

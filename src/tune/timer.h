@@ -1,0 +1,45 @@
+// What a sweep needs of the world: time these compiled candidates on this problem. The GPU's clock is the only thing
+// that tests replace.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "jit/specializer.h"
+#include "tune/autotune_key.h"
+
+namespace msj::tune {
+
+struct Trial {
+  TileConfig config;
+  Layout layout = Layout::aligned16;
+  std::shared_ptr<const jit::Cubin> cubin;
+};
+
+struct SweepProblem {
+  const OpSpec *op = nullptr;
+  Sizes sizes{};  // representative
+  Sizes static_sizes{};
+  DtypeTuple dtypes;
+  FeatureSet features = 0;
+  int sm_count = 0;
+  std::int64_t l2_bytes = 0;
+};
+
+struct Timing {
+  double median_ms = 0;
+  double dispersion = 0;  // median absolute deviation / median
+  int rounds = 0;         // 0: it was not timed
+  std::string error;      // why it could not run; "" if it ran
+};
+
+class Timer {
+ public:
+  virtual ~Timer() = default;
+  // One Timing per trial, in order. The CUDA context to work in is current.
+  [[nodiscard]] virtual std::vector<Timing> time(const SweepProblem &problem, std::span<const Trial> trials) = 0;
+};
+
+}  // namespace msj::tune
