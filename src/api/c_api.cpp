@@ -1,0 +1,321 @@
+// The C ABI: checks handles and structs, calls the pipeline, and is the one place that turns exceptions into statuses.
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <string>
+
+#include "api/context.h"
+#include "api/documents.h"
+#include "base/error.h"
+#include "cuda/buffer.h"
+#include "maxsim_jit/maxsim_jit.h"
+#include "ops/bind.h"
+#include "ops/registry.h"
+
+namespace {
+
+using msj::throw_error;
+
+// The sentence of this thread's last call: part of the ABI's contract, and the library's only per-thread state.
+std::string &last_error() {
+  thread_local std::string sentence;
+  return sentence;
+}
+
+msj_status fail(msj_status status, const char *sentence) noexcept {
+  try {
+    last_error() = sentence;
+  } catch (...) {
+    last_error().clear();  // no memory for the sentence: the status still tells
+  }
+  return status;
+}
+
+template <typename Body>
+msj_status guarded(const Body &body) noexcept {
+  last_error().clear();
+  try {
+    body();
+    return MSJ_OK;
+  } catch (const msj::Error &error) {
+    return fail(error.status(), error.what());
+  } catch (const std::bad_alloc &) {
+    return fail(MSJ_ERROR_OUT_OF_MEMORY, "host memory ran out");
+  } catch (const std::exception &error) {
+    return fail(MSJ_ERROR_INTERNAL, error.what());
+  } catch (...) {
+    return fail(MSJ_ERROR_INTERNAL, "an exception of unknown type: a defect of this library");
+  }
+}
+
+msj_context &checked(msj_context *context) {
+  if (context == nullptr) throw_error(MSJ_ERROR_INVALID_ARGUMENT, "context is null; msj_context_create makes one");
+  if (context->magic != msj::api::kContextMagic) {
+    throw_error(MSJ_ERROR_INVALID_ARGUMENT, "context is no live msj_context: it was destroyed, or is another handle");
+  }
+  return *context;
+}
+
+const msj::ops::Ready *checked_plan(const msj_plan *plan, const msj_context &context) {
+  if (plan == nullptr) return nullptr;
+  if (plan->magic != msj::api::kPlanMagic) {
+    throw_error(MSJ_ERROR_INVALID_ARGUMENT, "plan is no live msj_plan: it was destroyed, or is another handle");
+  }
+  if (plan->owner != &context)
+    throw_error(MSJ_ERROR_PLAN_MISMATCH, "plan was made by another context than this call's");
+  return plan->ready;
+}
+
+template <typename Pointer>
+void need(Pointer *pointer, const char *name) {
+  if (pointer == nullptr) throw_error(MSJ_ERROR_INVALID_ARGUMENT, "{} is null; a place for the result is needed", name);
+}
+
+msj_call read_call(const msj_call *call) { return msj::ops::read_struct(call, sizeof(msj_call), "call"); }
+
+bool is_cpu(const msj_call &call) {
+  if (call.device < 0 && call.device != MSJ_DEVICE_CPU) {
+    throw_error(MSJ_ERROR_INVALID_ARGUMENT, "device is {}; a CUDA ordinal from 0, or MSJ_DEVICE_CPU, is accepted",
+                call.device);
+  }
+  return call.device == MSJ_DEVICE_CPU;
+}
+
+msj::ops::LaunchSite site_of(const msj_call &call, const msj::ops::Ready *plan) {
+  return {call.device, call.stream, call.workspace, call.workspace_size, plan};
+}
+
+std::string_view text_or_empty(const char *text) { return text == nullptr ? std::string_view() : text; }
+
+void give_string(const std::string &text, char **out) {
+  auto *copy = static_cast<char *>(std::malloc(text.size() + 1));  // msj_string_free frees it
+  if (copy == nullptr) throw std::bad_alloc();
+  std::memcpy(copy, text.c_str(), text.size() + 1);
+  *out = copy;
+}
+
+// The layout classes that a prepare asks for.
+std::vector<msj::Layout> layouts_of(std::int32_t option, msj::Layout of_call) {
+  switch (option) {
+    case MSJ_LAYOUT_OF_CALL:
+      return {of_call};
+    case MSJ_LAYOUT_ALIGNED16:
+      return {msj::Layout::aligned16};
+    case MSJ_LAYOUT_ANY:
+      return {msj::Layout::any};
+    case MSJ_LAYOUT_BOTH:
+      return {msj::Layout::aligned16, msj::Layout::any};
+    default:
+      throw_error(MSJ_ERROR_INVALID_ARGUMENT, "options.layout is {}; an MSJ_LAYOUT_* is accepted", option);
+  }
+}
+
+void prepare(msj_context &context, const msj_call &call, const msj_prepare_options &options, msj_plan **plan) {
+  if (plan != nullptr) *plan = nullptr;
+  msj::BoundCall bound = msj::ops::bind(call, msj::ops::DataRule::ignored);
+  const auto layouts = layouts_of(options.layout, bound.layout);
+  if (options.gpu != nullptr && options.arch == nullptr) {
+    throw_error(MSJ_ERROR_INVALID_ARGUMENT, "options.gpu is '{}' without options.arch; both are needed", options.gpu);
+  }
+  if (plan != nullptr && (options.arch != nullptr || layouts.size() != 1 || is_cpu(call))) {
+    throw_error(MSJ_ERROR_INVALID_ARGUMENT,
+                "plan is wanted from a call that loads no single specialization: it needs a CUDA device, no "
+                "options.arch, and one layout class");
+  }
+  for (const msj::Layout layout : layouts) {
+    bound.layout = layout;
+    if (options.arch != nullptr) {
+      context.pipeline.prepare_ahead(bound, msj::cuda::parse_architecture(options.arch), text_or_empty(options.gpu));
+    } else if (!is_cpu(call)) {
+      const auto *ready = context.pipeline.prepare(bound, site_of(call, nullptr));
+      if (plan != nullptr)
+        *plan = std::make_unique<msj_plan>(msj_plan{msj::api::kPlanMagic, &context, ready}).release();
+    }
+  }
+}
+
+}  // namespace
+
+extern "C" {
+
+msj_status msj_run(msj_context *context, const msj_call *call) {
+  return guarded([&] {
+    msj_context &live = checked(context);
+    const msj_call given = read_call(call);
+    const msj::BoundCall bound = msj::ops::bind(given, msj::ops::DataRule::needed);
+    if (is_cpu(given)) {
+      if (given.plan != nullptr) throw_error(MSJ_ERROR_PLAN_MISMATCH, "plan is given; MSJ_DEVICE_CPU runs without one");
+      if (!msj::ops::has_no_result(bound)) msj::ops::find_op(given.op)->reference(bound);
+      return;
+    }
+    live.pipeline.run(bound, site_of(given, checked_plan(given.plan, live)));
+  });
+}
+
+msj_status msj_workspace_size(msj_context *context, const msj_call *call, size_t *bytes) {
+  return guarded([&] {
+    msj_context &live = checked(context);
+    need(bytes, "bytes");
+    *bytes = 0;
+    const msj_call given = read_call(call);
+    const msj::BoundCall bound = msj::ops::bind(given, msj::ops::DataRule::ignored);
+    if (!is_cpu(given)) *bytes = live.pipeline.workspace_size(bound, given.device);
+  });
+}
+
+msj_status msj_prepare(msj_context *context, const msj_call *call, const msj_prepare_options *options,
+                       msj_plan **plan) {
+  return guarded([&] {
+    msj_context &live = checked(context);
+    msj_prepare_options wanted{};
+    if (options != nullptr) wanted = msj::ops::read_struct(options, sizeof wanted, "options");
+    prepare(live, read_call(call), wanted, plan);
+  });
+}
+
+msj_status msj_plan_destroy(msj_plan *plan) {
+  return guarded([&] {
+    if (plan == nullptr) return;
+    if (plan->magic != msj::api::kPlanMagic) throw_error(MSJ_ERROR_INVALID_ARGUMENT, "plan is no live msj_plan");
+    plan->magic = 0;
+    const std::unique_ptr<msj_plan> owned(plan);
+  });
+}
+
+msj_status msj_context_create(const msj_context_options *options, msj_context **context) {
+  return guarded([&] {
+    need(context, "context");
+    *context = nullptr;
+    msj_context_options wanted{};
+    if (options != nullptr) wanted = msj::ops::read_struct(options, sizeof wanted, "options");
+    *context = std::make_unique<msj_context>(wanted).release();  // msj_context_destroy owns it
+  });
+}
+
+msj_status msj_context_destroy(msj_context *context) {
+  return guarded([&] {
+    if (context == nullptr) return;
+    const std::unique_ptr<msj_context> owned(&checked(context));
+  });
+}
+
+msj_status msj_freeze(msj_context *context, int32_t frozen) {
+  return guarded([&] { checked(context).pipeline.freeze(frozen != 0); });
+}
+
+msj_status msj_stats(msj_context *context, msj_counters *counters) {
+  return guarded([&] {
+    msj_context &live = checked(context);
+    msj::ops::check_struct(counters, sizeof(msj_counters), sizeof(msj_counters), "counters");
+    live.pipeline.counters().snapshot(*counters);
+  });
+}
+
+msj_status msj_inspect(msj_context *context, const msj_inspect_options *options, char **json) {
+  return guarded([&] {
+    msj_context &live = checked(context);
+    need(json, "json");
+    *json = nullptr;
+    msj_inspect_options wanted{};
+    if (options != nullptr) wanted = msj::ops::read_struct(options, sizeof wanted, "options");
+    const auto op = text_or_empty(wanted.op);
+    if (!op.empty() && msj::ops::find_op(op) == nullptr) {
+      throw_error(MSJ_ERROR_INVALID_ARGUMENT, "options.op is '{}', which is no op", op);
+    }
+    const std::string arch = wanted.arch == nullptr ? "" : msj::cuda::parse_architecture(wanted.arch).name;
+    give_string(wanted.cubins != 0 ? msj::api::inspect_cubins(live.pipeline, op, arch)
+                                   : msj::api::inspect_entries(live.pipeline, op, arch),
+                json);
+  });
+}
+
+msj_status msj_describe(char **json) {
+  return guarded([&] {
+    need(json, "json");
+    give_string(msj::api::describe(), json);
+  });
+}
+
+msj_status msj_doctor(msj_context *context, char **json) {
+  return guarded([&] {
+    msj_context &live = checked(context);
+    need(json, "json");
+    *json = nullptr;
+    give_string(msj::api::doctor(live.pipeline), json);
+  });
+}
+
+msj_status msj_cache(msj_context *context, int32_t action, char **json) {
+  return guarded([&] {
+    msj_context &live = checked(context);
+    need(json, "json");
+    *json = nullptr;
+    switch (action) {
+      case MSJ_CACHE_PATH:
+        return give_string(msj::api::cache_path(live.pipeline), json);
+      case MSJ_CACHE_VERIFY:
+        return give_string(msj::api::cache_verify(live.pipeline), json);
+      case MSJ_CACHE_CLEAR:
+        return give_string(msj::api::cache_clear(live.pipeline), json);
+      default:
+        throw_error(MSJ_ERROR_INVALID_ARGUMENT, "action is {}; an MSJ_CACHE_* is accepted", action);
+    }
+  });
+}
+
+void msj_string_free(char *string) { std::free(string); }
+
+msj_status msj_device_alloc(msj_context *context, int32_t device, size_t bytes, void **memory) {
+  return guarded([&] {
+    msj_context &live = checked(context);
+    need(memory, "memory");
+    *memory = nullptr;
+    if (bytes == 0) return;
+    const auto driver = live.pipeline.driver();
+    const msj::cuda::ContextGuard current(*driver, live.pipeline.primary_context(live.pipeline.device(device).ordinal));
+    CUdeviceptr pointer = 0;
+    driver->check(driver->MemAlloc(&pointer, bytes), fmt::format("allocating {} bytes", bytes));
+    *memory = reinterpret_cast<void *>(pointer);
+  });
+}
+
+msj_status msj_device_free(msj_context *context, int32_t device, void *memory) {
+  return guarded([&] {
+    msj_context &live = checked(context);
+    if (memory == nullptr) return;
+    const auto driver = live.pipeline.driver();
+    const msj::cuda::ContextGuard current(*driver, live.pipeline.primary_context(live.pipeline.device(device).ordinal));
+    driver->check(driver->MemFree(reinterpret_cast<CUdeviceptr>(memory)), "freeing device memory");
+  });
+}
+
+msj_status msj_device_copy(msj_context *context, int32_t device, void *to, const void *from, size_t bytes,
+                           int32_t direction) {
+  return guarded([&] {
+    msj_context &live = checked(context);
+    if (direction != MSJ_COPY_TO_DEVICE && direction != MSJ_COPY_TO_HOST) {
+      throw_error(MSJ_ERROR_INVALID_ARGUMENT, "direction is {}; an MSJ_COPY_* is accepted", direction);
+    }
+    if (bytes == 0) return;
+    need(to, "to");
+    if (from == nullptr) throw_error(MSJ_ERROR_INVALID_ARGUMENT, "from is null; {} bytes are to be copied", bytes);
+    const auto driver = live.pipeline.driver();
+    const msj::cuda::ContextGuard current(*driver, live.pipeline.primary_context(live.pipeline.device(device).ordinal));
+    if (direction == MSJ_COPY_TO_DEVICE) {
+      driver->check(driver->MemcpyHtoD(reinterpret_cast<CUdeviceptr>(to), from, bytes), "copying to the device");
+    } else {
+      driver->check(driver->MemcpyDtoH(to, reinterpret_cast<CUdeviceptr>(from), bytes), "copying to the host");
+    }
+  });
+}
+
+const char *msj_last_error(void) { return last_error().c_str(); }
+
+#define MSJ_TEXT_OF(value) #value
+#define MSJ_TEXT(value) MSJ_TEXT_OF(value)
+const char *msj_version(void) {
+  return MSJ_TEXT(MSJ_VERSION_MAJOR) "." MSJ_TEXT(MSJ_VERSION_MINOR) "." MSJ_TEXT(MSJ_VERSION_PATCH);
+}
+
+}  // extern "C"

@@ -1,0 +1,91 @@
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "api/documents.h"
+#include "base/error.h"
+
+namespace msj::api {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json check(std::string_view name, std::string_view status, const std::string &found, const std::string &fix = {}) {
+  return {{"name", name}, {"status", status}, {"found", found}, {"fix", fix}};
+}
+
+std::string driver_version_text(int version) { return fmt::format("{}.{}", version / 1000, version % 1000 / 10); }
+
+void check_driver(ops::Pipeline &pipeline, Json &checks) {
+  try {
+    const auto driver = pipeline.driver();
+    checks.push_back(check(
+        "driver", "ok", fmt::format("CUDA {} from {}", driver_version_text(driver->version()), driver->opened_as())));
+    for (int ordinal = 0; ordinal < driver->device_count(); ++ordinal) {
+      try {
+        const cuda::DeviceInfo &info = pipeline.device(ordinal);
+        checks.push_back(check(
+            fmt::format("gpu {}", ordinal), "ok",
+            fmt::format("{}, {}, {} multiprocessors, {} KiB of shared memory a block", info.name,
+                        info.architecture.name, info.limits.sm_count, info.limits.shared_bytes_per_block / 1024)));
+      } catch (const Error &error) {
+        checks.push_back(check(fmt::format("gpu {}", ordinal), "warning", error.what(),
+                               "use another device: the library needs compute capability 8.0 or newer"));
+      }
+    }
+  } catch (const Error &error) {
+    checks.push_back(
+        check("driver", "warning", error.what(),
+              "install NVIDIA's driver, or set MAXSIM_JIT_LIBCUDA to libcuda.so.1; without it `warm --arch` "
+              "and MSJ_DEVICE_CPU still work"));
+  }
+}
+
+void check_nvrtc(ops::Pipeline &pipeline, Json &checks) {
+  try {
+    const auto nvrtc = pipeline.nvrtc();
+    checks.push_back(check("nvrtc", "ok", fmt::format("NVRTC {} from {}", nvrtc->version(), nvrtc->opened_as())));
+  } catch (const Error &error) {
+    checks.push_back(
+        check("nvrtc", "warning", error.what(),
+              "install the CUDA toolkit's NVRTC package, or set MAXSIM_JIT_LIBNVRTC to libnvrtc.so; without "
+              "it only what the cache holds can run"));
+  }
+}
+
+void check_cache(ops::Pipeline &pipeline, Json &checks) {
+  const std::string &root = pipeline.root().writable();
+  if (root.empty()) {
+    checks.push_back(check("cache", "warning", fmt::format("'{}' can't be used", pipeline.settings().cache_dir),
+                           "set MAXSIM_JIT_CACHE_DIR to a directory that you own and only you can write; without it "
+                           "everything is compiled and tuned again in each process"));
+  } else {
+    checks.push_back(check("cache", "ok", root));
+  }
+  const Json verified = Json::parse(cache_verify(pipeline));
+  const Json &problems = verified.at("problems");
+  if (problems.empty()) {
+    checks.push_back(check("cache files", "ok", fmt::format("{} files, all valid", verified.at("files").dump())));
+  } else {
+    const Json &first = problems.front();
+    checks.push_back(
+        check("cache files", "warning",
+              fmt::format("{} of {} are not valid; the first: {}: {}", problems.size(), verified.at("files").dump(),
+                          first.at("path").get<std::string>(), first.at("problem").get<std::string>()),
+              "`maxsim-jit cache verify` lists them; each is ignored and replaced when it is needed, or "
+              "run `maxsim-jit cache clear`"));
+  }
+}
+
+}  // namespace
+
+std::string doctor(ops::Pipeline &pipeline) {
+  Json checks = Json::array();
+  check_driver(pipeline, checks);
+  check_nvrtc(pipeline, checks);
+  check_cache(pipeline, checks);
+  return Json{{"schema", "maxsim-jit/doctor/1"}, {"version", msj_version()}, {"checks", std::move(checks)}}.dump(2);
+}
+
+}  // namespace msj::api

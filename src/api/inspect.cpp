@@ -1,0 +1,68 @@
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "api/documents.h"
+#include "tune/entry.h"
+
+namespace msj::api {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// "NVIDIA-H200_sm_90a_132sm_227KiB" is an environment of sm_90a.
+bool is_of_architecture(const std::string &environment, std::string_view arch) {
+  return arch.empty() || environment.find("_" + std::string(arch) + "_") != std::string::npos;
+}
+
+void add_entry(Json &entries, const std::string &text, const char *source, std::string_view op, std::string_view arch) {
+  if (!tune::entry_problem(text).empty()) return;  // `cache verify` names it
+  const Json entry = Json::parse(text, nullptr, false);
+  if (entry.is_discarded()) return;
+  const Json &key = entry.at("key");
+  const auto environment = entry.at("environment").get<std::string>();
+  if (!op.empty() && key.at("op") != op) return;
+  if (!is_of_architecture(environment, arch)) return;
+  Json row = {{"op", key.at("op")},           {"bucket", key.at("bucket")},           {"dtypes", key.at("dtypes")},
+              {"config", entry.at("config")}, {"config_any", entry.at("config_any")}, {"source", source},
+              {"environment", environment}};
+  for (const char *field : {"sizes", "timings", "rejected", "candidates", "provenance"}) {
+    if (entry.contains(field)) row[field] = entry.at(field);
+  }
+  entries.push_back(std::move(row));
+}
+
+}  // namespace
+
+std::string inspect_entries(ops::Pipeline &pipeline, std::string_view op, std::string_view arch) {
+  Json entries = Json::array();
+  for (const store::EntryFile &file : pipeline.tuner().entries().list()) {
+    add_entry(entries, file.text, "tuned", op, arch);
+  }
+  for (const auto &[name, text] : tune::shipped_entries()) add_entry(entries, std::string(text), "shipped", op, arch);
+  std::stable_sort(entries.begin(), entries.end(), [](const Json &a, const Json &b) {
+    const auto order = [](const Json &entry) {
+      return std::make_tuple(entry["op"].dump(), entry["environment"].dump(), entry["bucket"].dump(),
+                             entry["dtypes"].dump());
+    };
+    return order(a) < order(b);
+  });
+  return Json{{"schema", "maxsim-jit/inspect/1"}, {"entries", std::move(entries)}}.dump(2);
+}
+
+std::string inspect_cubins(ops::Pipeline &pipeline, std::string_view op, std::string_view arch) {
+  Json cubins = Json::array();
+  for (const store::CubinFile &file : pipeline.specializer().store().list()) {
+    const Json key = Json::parse(file.key, nullptr, false);
+    if (key.is_discarded() || !key.is_object()) continue;
+    if (!op.empty() && key.value("op", "") != op) continue;
+    if (!arch.empty() && key.value("architecture", "") != arch) continue;
+    Json row = {{"hash", file.hash}};
+    row.update(key);
+    row["provenance"] = Json::parse(file.provenance, nullptr, false);
+    cubins.push_back(std::move(row));
+  }
+  return Json{{"schema", "maxsim-jit/inspect/1"}, {"cubins", std::move(cubins)}}.dump(2);
+}
+
+}  // namespace msj::api

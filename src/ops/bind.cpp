@@ -1,0 +1,290 @@
+#include "ops/bind.h"
+
+#include <algorithm>
+#include <bit>
+#include <limits>
+#include <string>
+
+#include "base/error.h"
+#include "ops/registry.h"
+
+namespace msj::ops {
+
+namespace {
+
+constexpr std::size_t kTensorSize = sizeof(msj_tensor);  // of version 0.1
+constexpr std::int64_t kMaxBytes = std::numeric_limits<std::int64_t>::max();
+
+std::string accepted_names(std::span<const DType> dtypes) {
+  std::string text;
+  for (const DType dtype : dtypes) text += (text.empty() ? "" : ", ") + std::string(name(dtype));
+  return text;
+}
+
+std::string shape_text(const OpSpec &op, const OperandSpec &operand) {
+  std::string text = "[";
+  for (int r = 0; r < operand.rank; ++r) {
+    const int size = operand.dims[static_cast<std::size_t>(r)];
+    text += (r != 0 ? ", " : "") + std::string(op.sizes[static_cast<std::size_t>(size)].name);
+  }
+  return text + "]";
+}
+
+bool has_elements(const TensorView &tensor) {
+  return std::all_of(tensor.shape.begin(), tensor.shape.begin() + tensor.rank, [](std::int64_t n) { return n > 0; });
+}
+
+// The bytes between the first and last element must be addressable; a result must not be written twice.
+void check_strides(const OperandSpec &operand, const TensorView &tensor) {
+  std::int64_t low = 0;
+  std::int64_t high = 0;
+  bool overflows = false;
+  for (int r = 0; r < tensor.rank; ++r) {
+    const std::int64_t extent = tensor.shape[static_cast<std::size_t>(r)];
+    const std::int64_t stride = tensor.strides[static_cast<std::size_t>(r)];
+    if (operand.is_result && stride == 0 && extent > 1) {
+      throw_error(MSJ_ERROR_INVALID_ARGUMENT,
+                  "stride {} of {} is 0 over {} elements; a result needs a place for each element", r, operand.name,
+                  extent);
+    }
+    std::int64_t reach = 0;
+    overflows |= __builtin_mul_overflow(extent - 1, stride, &reach);
+    std::int64_t &end = reach < 0 ? low : high;
+    overflows |= __builtin_add_overflow(end, reach, &end);
+  }
+  std::int64_t span = 0;
+  overflows |= __builtin_sub_overflow(high, low, &span) || span > kMaxBytes / bytes(tensor.dtype) - 1;
+  if (overflows) {
+    throw_error(MSJ_ERROR_INVALID_ARGUMENT, "shape and strides of {} span more than 2^63 bytes; less is accepted",
+                operand.name);
+  }
+}
+
+TensorView read_tensor(const OpSpec &op, const OperandSpec &operand, const msj_tensor &given, DataRule data) {
+  check_struct(&given, sizeof(msj_tensor), kTensorSize, std::string(operand.name).c_str());
+  TensorView tensor;
+  tensor.present = true;
+  tensor.data = given.data;
+  tensor.rank = given.rank;
+  const auto dtype = dtype_from(given.dtype);
+  if (!dtype) {
+    throw_error(MSJ_ERROR_INVALID_ARGUMENT, "dtype of {} is {}, which is no msj_dtype", operand.name, given.dtype);
+  }
+  tensor.dtype = *dtype;
+  if (given.rank != operand.rank) {
+    throw_error(MSJ_ERROR_INVALID_ARGUMENT, "rank of {} is {}; {} is accepted, for {}", operand.name, given.rank,
+                operand.rank, shape_text(op, operand));
+  }
+  for (int r = 0; r < tensor.rank; ++r) {
+    const auto i = static_cast<std::size_t>(r);
+    tensor.shape[i] = given.shape[i];
+    tensor.strides[i] = given.strides[i];
+    if (given.shape[i] < 0) {
+      throw_error(MSJ_ERROR_INVALID_ARGUMENT, "shape[{}] of {} is {}; 0 or more is accepted", r, operand.name,
+                  given.shape[i]);
+    }
+  }
+  if (has_elements(tensor)) {
+    check_strides(operand, tensor);
+    if (data == DataRule::needed && tensor.data == nullptr) {
+      throw_error(MSJ_ERROR_INVALID_ARGUMENT, "data of {} is null; a pointer to {} is needed", operand.name,
+                  shape_text(op, operand));
+    }
+    if (reinterpret_cast<std::uintptr_t>(tensor.data) % static_cast<unsigned>(bytes(tensor.dtype)) != 0) {
+      throw_error(MSJ_ERROR_INVALID_ARGUMENT, "data of {} is {}, not a multiple of its element's {} bytes",
+                  operand.name, tensor.data, bytes(tensor.dtype));
+    }
+  }
+  return tensor;
+}
+
+void bind_sizes(const OpSpec &op, const OperandSpec &operand, const TensorView &tensor, BoundCall &bound,
+                std::array<std::string_view, kMaxSizes> &giver) {
+  for (int r = 0; r < tensor.rank; ++r) {
+    const std::int64_t extent = tensor.shape[static_cast<std::size_t>(r)];
+    const auto size = static_cast<std::size_t>(operand.dims[static_cast<std::size_t>(r)]);
+    if (giver[size].empty()) {
+      giver[size] = operand.name;
+      bound.sizes[size] = extent;
+    } else if (bound.sizes[size] != extent) {
+      throw_error(MSJ_ERROR_INVALID_ARGUMENT, "shape[{}] of {} is {} where {} gives {} = {}; they must be equal", r,
+                  operand.name, extent, giver[size], op.sizes[size].name, bound.sizes[size]);
+    }
+  }
+}
+
+void check_sizes(const OpSpec &op, const BoundCall &bound) {
+  for (std::size_t i = 0; i < op.sizes.size(); ++i) {
+    const SizeSpec &size = op.sizes[i];
+    if (size.is_static && bound.sizes[i] < 1) {
+      throw_error(MSJ_ERROR_INVALID_ARGUMENT, "{} is {}; 1 to {} is accepted", size.name, bound.sizes[i], size.max);
+    }
+    if (bound.sizes[i] > size.max) {
+      throw_error(MSJ_ERROR_UNSUPPORTED, "{} is {}; at most {} is supported", size.name, bound.sizes[i], size.max);
+    }
+  }
+}
+
+// The canonical tuple: from the table and the dtypes of required operands, the same whatever is present.
+void bind_dtypes(const OpSpec &op, BoundCall &bound) {
+  for (std::size_t i = 0; i < op.operands.size(); ++i) {
+    const OperandSpec &operand = op.operands[i];
+    const TensorView &tensor = bound.operands[i];
+    const auto is_accepted = [&] {
+      return std::find(operand.dtype.accepted.begin(), operand.dtype.accepted.end(), tensor.dtype) !=
+             operand.dtype.accepted.end();
+    };
+    switch (operand.dtype.kind) {
+      case DtypeRule::Kind::own:
+      case DtypeRule::Kind::fixed:
+        if (tensor.present && !is_accepted()) {
+          throw_error(MSJ_ERROR_INVALID_ARGUMENT, "dtype of {} is {}; {} is accepted", operand.name, name(tensor.dtype),
+                      accepted_names(operand.dtype.accepted));
+        }
+        bound.dtypes[i] = operand.dtype.kind == DtypeRule::Kind::own ? tensor.dtype : operand.dtype.canonical;
+        break;
+      case DtypeRule::Kind::follows: {
+        const auto leader = static_cast<std::size_t>(operand.dtype.follows);
+        bound.dtypes[i] = bound.operands[leader].dtype;
+        if (tensor.present && tensor.dtype != bound.dtypes[i]) {
+          throw_error(MSJ_ERROR_INVALID_ARGUMENT, "dtype of {} is {} where {} has {}; they must be equal", operand.name,
+                      name(tensor.dtype), op.operands[leader].name, name(bound.dtypes[i]));
+        }
+        break;
+      }
+    }
+  }
+}
+
+void bind_features(const OpSpec &op, std::uint64_t flags, BoundCall &bound) {
+  std::uint64_t known = 0;
+  for (std::size_t f = 0; f < op.features.size(); ++f) {
+    const FeatureSpec &feature = op.features[f];
+    bool on = false;
+    switch (feature.source) {
+      case FeatureSpec::Source::flag:
+        on = (flags & feature.flag) != 0;
+        known |= feature.flag;
+        break;
+      case FeatureSpec::Source::presence:
+        on = bound.operands[static_cast<std::size_t>(feature.operand)].present;
+        break;
+      case FeatureSpec::Source::rank: {
+        const TensorView &tensor = bound.operands[static_cast<std::size_t>(feature.operand)];
+        on = tensor.present && tensor.rank == 2;
+        break;
+      }
+    }
+    if (on) bound.features |= FeatureSet{1} << f;
+  }
+  if ((flags & ~known) != 0) {
+    throw_error(MSJ_ERROR_INVALID_ARGUMENT, "flags is {:#x}; {} accepts {:#x}", flags, op.name, known);
+  }
+}
+
+void bind_params(const OpSpec &op, const msj_call &call, BoundCall &bound) {
+  for (std::size_t p = 0; p < op.params.size(); ++p) bound.params[p] = op.params[p].default_int;
+  if (call.param_count != 0 && call.params == nullptr) {
+    throw_error(MSJ_ERROR_INVALID_ARGUMENT, "params is null while param_count is {}", call.param_count);
+  }
+  std::uint32_t seen = 0;
+  for (std::size_t i = 0; i < call.param_count; ++i) {
+    const msj_param &given = call.params[i];
+    std::size_t p = 0;
+    while (p < op.params.size() && op.params[p].id != given.id) ++p;
+    if (p == op.params.size()) {
+      throw_error(MSJ_ERROR_INVALID_ARGUMENT, "params[{}].id is {}, which {} does not know", i, given.id, op.name);
+    }
+    const ParamSpec &param = op.params[p];
+    if (given.zero != 0) throw_error(MSJ_ERROR_INVALID_ARGUMENT, "params[{}].zero is {}; 0 is accepted", i, given.zero);
+    if ((seen >> p) & 1U) throw_error(MSJ_ERROR_INVALID_ARGUMENT, "params has {} twice; once is accepted", param.name);
+    seen |= 1U << p;
+    if (!param.is_double && (given.value.i < param.min_int || given.value.i > param.max_int)) {
+      throw_error(MSJ_ERROR_INVALID_ARGUMENT, "{} is {}; {} to {} is accepted", param.name, given.value.i,
+                  param.min_int, param.max_int);
+    }
+    bound.params[p] = given.value.i;
+  }
+}
+
+bool is_aligned16(const TensorView &tensor) {
+  if (!has_elements(tensor)) return true;
+  if (reinterpret_cast<std::uintptr_t>(tensor.data) % 16 != 0) return false;
+  for (int r = 0; r < tensor.rank; ++r) {
+    const auto i = static_cast<std::size_t>(r);
+    if (tensor.shape[i] == 1) continue;
+    const bool innermost = r == tensor.rank - 1;
+    if (innermost ? tensor.strides[i] != 1 : tensor.strides[i] * bytes(tensor.dtype) % 16 != 0) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+void check_struct(const void *given, std::size_t known_size, std::size_t least, const char *what) {
+  if (given == nullptr) throw_error(MSJ_ERROR_INVALID_ARGUMENT, "{} is null", what);
+  std::size_t size = 0;
+  __builtin_memcpy(&size, given, sizeof size);
+  if (size < least) {
+    throw_error(MSJ_ERROR_INVALID_ARGUMENT, "struct_size of {} is {}; sizeof the struct, {}, is accepted", what, size,
+                known_size);
+  }
+  constexpr std::size_t kSaneSize = 65536;
+  if (size > kSaneSize) {
+    throw_error(MSJ_ERROR_INVALID_ARGUMENT, "struct_size of {} is {}; sizeof the struct, {}, is accepted", what, size,
+                known_size);
+  }
+  const auto *bytes = static_cast<const unsigned char *>(given);
+  for (std::size_t i = known_size; i < size; ++i) {
+    if (bytes[i] != 0) {
+      throw_error(MSJ_ERROR_INVALID_ARGUMENT,
+                  "{} has a nonzero byte at {}, past the {} bytes that this version of the library knows", what, i,
+                  known_size);
+    }
+  }
+}
+
+BoundCall bind(const msj_call &call, DataRule data) {
+  const Op *entry = find_op(call.op);
+  if (entry == nullptr) throw_error(MSJ_ERROR_INVALID_ARGUMENT, "op is {}, which is no msj_op", call.op);
+  const OpSpec &op = *entry->spec;
+  if (call.operand_count != 0 && call.operands == nullptr) {
+    throw_error(MSJ_ERROR_INVALID_ARGUMENT, "operands is null while operand_count is {}", call.operand_count);
+  }
+  BoundCall bound;
+  bound.op = &op;
+  std::array<std::string_view, kMaxSizes> giver;
+  for (std::size_t i = 0; i < std::max(op.operands.size(), call.operand_count); ++i) {
+    const msj_tensor *given = i < call.operand_count ? call.operands[i] : nullptr;
+    if (i >= op.operands.size()) {
+      if (given != nullptr) {
+        throw_error(MSJ_ERROR_INVALID_ARGUMENT, "operands[{}] is given; {} has {} operands", i, op.name,
+                    op.operands.size());
+      }
+      continue;
+    }
+    const OperandSpec &operand = op.operands[i];
+    if (given == nullptr) {
+      if (!operand.optional) {
+        throw_error(MSJ_ERROR_INVALID_ARGUMENT, "{} is absent; {} needs it as {}", operand.name, op.name,
+                    shape_text(op, operand));
+      }
+      continue;
+    }
+    bound.operands[i] = read_tensor(op, operand, *given, data);
+    bind_sizes(op, operand, bound.operands[i], bound, giver);
+    if (operand.streamed && !is_aligned16(bound.operands[i])) bound.layout = Layout::any;
+  }
+  check_sizes(op, bound);
+  bind_dtypes(op, bound);
+  bind_features(op, call.flags, bound);
+  bind_params(op, call, bound);
+  return bound;
+}
+
+bool has_no_result(const BoundCall &call) {
+  return std::any_of(call.op->empty_sizes.begin(), call.op->empty_sizes.end(),
+                     [&](int size) { return call.sizes[static_cast<std::size_t>(size)] == 0; });
+}
+
+}  // namespace msj::ops

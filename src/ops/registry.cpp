@@ -1,0 +1,31 @@
+#include "ops/registry.h"
+
+#include <array>
+
+#include "ops/dense_forward.h"
+#include "reference/dense_forward.h"
+
+namespace msj::ops {
+
+std::span<const Op> all_ops() {
+  static const std::array<Op, 1> ops = {{
+      {&dense_forward_spec(), reference::dense_forward},
+  }};
+  return ops;
+}
+
+const Op *find_op(msj_op id) {
+  for (const Op &op : all_ops()) {
+    if (op.spec->id == id) return &op;
+  }
+  return nullptr;
+}
+
+const Op *find_op(std::string_view name) {
+  for (const Op &op : all_ops()) {
+    if (op.spec->name == name) return &op;
+  }
+  return nullptr;
+}
+
+}  // namespace msj::ops
