@@ -280,7 +280,12 @@ __device__ __forceinline__ double sum_tokens(const Args& args, const Group& grou
         best.merge({small().partial_value[w][column], feature::save_argmax ? small().partial_index[w][column] : -1});
       if (best.index < 0) best.index = first_active;  // all -inf, or none
       value = best.value;
-      if constexpr (feature::normalize) value = small().query_factor[column].apply(value);
+      if constexpr (feature::normalize) {
+        const RowFactor factor = small().query_factor[column];
+        value = factor.apply(value);
+        // An infinite query element: every product is NaN, the first active token's too.
+        if (factor.factor != factor.factor) best.index = first_active;
+      }
       if (first_active < 0) value = empty;
       if (feature::q_mask && !small().query_keep[column]) value = 0.0f, best.index = -1;
       if constexpr (feature::save_argmax) argmax[(first_s + s) * args.argmax.stride[2]] = best.index;

@@ -35,19 +35,21 @@ struct MmaTile {
   }
 
   // Adds `width` more k. a and b: addresses of the warp's first rows. While products run, the next two columns of B
-  // and the next k step of A are on their way from shared memory.
+  // and the next k step of A are on their way from shared memory; a tall tile, which has no registers for two k steps
+  // of A, reads a row fragment again as soon as its last product is issued.
   template <bool with_squares>
   __device__ __forceinline__ void multiply(unsigned a, unsigned b, int lane) {
     constexpr int pairs = column_steps / 2;  // of mma columns: one ldmatrix gives {k 0-7, k 8-15} of two of them
+    constexpr int buffers = row_steps < 4 ? 2 : 1;
     a += lane % 16 * pitch_a + lane / 16 * 16;
     b += (lane % 8 + lane / 16 * 8) * pitch_b + lane / 8 % 2 * 16;
-    unsigned row_fragment[2][row_steps][4], column_fragment[2][4];
+    unsigned row_fragment[buffers][row_steps][4], column_fragment[2][4];
     load_rows(row_fragment[0], a);
     ptx::load_matrices(column_fragment[0], b);
 #pragma unroll
     for (int k = 0; k < k_steps; ++k) {
-      auto& rows_now = row_fragment[k % 2];
-      if (k + 1 < k_steps) load_rows(row_fragment[(k + 1) % 2], a + (k + 1) * 32);
+      auto& rows_now = row_fragment[k % buffers];
+      if (buffers == 2 && k + 1 < k_steps) load_rows(row_fragment[(k + 1) % buffers], a + (k + 1) * 32);
       if constexpr (with_squares) add_row_squares(rows_now);
 #pragma unroll
       for (int pair = 0; pair < pairs; ++pair) {
@@ -59,6 +61,8 @@ struct MmaTile {
         for (int m = 0; m < row_steps; ++m) {
           multiply_16x8(accumulator[m][2 * pair], rows_now[m], column[0], column[1]);
           multiply_16x8(accumulator[m][2 * pair + 1], rows_now[m], column[2], column[3]);
+          if (buffers == 1 && pair + 1 == pairs && k + 1 < k_steps)
+            ptx::load_matrices(rows_now[m], a + m * 16 * pitch_a + (k + 1) * 32);
         }
       }
     }

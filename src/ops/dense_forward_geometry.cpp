@@ -1,4 +1,4 @@
-#include "dense_forward_geometry.h"
+#include "ops/dense_forward_geometry.h"
 
 #include <algorithm>
 
@@ -49,7 +49,7 @@ std::int64_t dense_shared_bytes(const DenseTile &tile, int static_d, int element
 int dense_registers(const DenseTile &tile, int element_bytes) {
   const int rows = tile.block_doc / tile.warps_doc, columns = tile.block_query / tile.warps_query;  // of a warp
   const int accumulators = rows * columns / 32 * (element_bytes == 4 ? 2 : 1);
-  const int fragments = element_bytes == 4 ? rows / 8 * 4 + 4 : rows / 16 * 4 * 2 + 8;
+  const int fragments = element_bytes == 4 ? rows / 8 * 4 + 4 : rows / 16 * 4 * (rows < 64 ? 2 : 1) + 8;
   const int maxima = columns / 4 * 2, squares = rows / 8;
   const int addresses = 44;
   return accumulators + fragments + maxima + squares + addresses;

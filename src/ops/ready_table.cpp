@@ -23,7 +23,7 @@ std::size_t LaunchKey::hash() const {
 
 std::string LaunchKey::text() const {
   std::string text = fmt::format("{}|{}|{}|{}|{}", op->name, context_id, device, features, name(layout));
-  for (std::size_t i = 0; i < op->operands.size(); ++i) text += fmt::format("|{}", msj::name(dtypes[i]));
+  for (std::size_t i = 0; i < op->operands.size(); ++i) text += fmt::format("|{}", static_cast<int>(dtypes[i]));
   for (std::size_t i = 0; i < op->sizes.size(); ++i) text += fmt::format("|{}", edges[i]);
   return text;
 }

@@ -1,0 +1,72 @@
+// `cache path|verify|clear`: where the cache is, whether every file in it can be trusted, and how to be rid of it.
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "cli/commands.h"
+#include "cli/failure.h"
+#include "cli/output.h"
+#include "cli/session.h"
+
+namespace msj::cli {
+namespace {
+
+struct CacheOptions {
+  bool json = false;
+  std::int32_t action = MSJ_CACHE_PATH;
+};
+
+// One path a line, the writable layer first, so that scripts can use it.
+std::string path_text(const Json &document) {
+  std::string text;
+  for (const Json &layer : document.at("layers")) {
+    text += fmt::format("{}{}\n", layer.at("path").get<std::string>(),
+                        layer.value("writable", false) ? "" : " (read-only)");
+  }
+  return text;
+}
+
+std::string verify_text(const Json &document) {
+  std::string text;
+  for (const Json &problem : document.at("problems")) {
+    text += fmt::format("{}: {}\n", problem.at("path").get<std::string>(), problem.at("problem").get<std::string>());
+  }
+  return text + fmt::format("files: {}, problems: {}\n", document.value("files", 0), document.at("problems").size());
+}
+
+std::string clear_text(const Json &document) {
+  return fmt::format("removed files: {}\n", document.at("removed").size());
+}
+
+int run_cache(const CacheOptions &options, Console &console) {
+  const maxsim_jit::Context context = make_context(console);
+  const Json document = parse_library_json(context.cache(options.action));
+  const bool verify = options.action == MSJ_CACHE_VERIFY;
+  if (options.json) {
+    print_json(document);
+  } else if (verify) {
+    print_text(verify_text(document));
+  } else {
+    print_text(options.action == MSJ_CACHE_CLEAR ? clear_text(document) : path_text(document));
+  }
+  return verify && !document.at("problems").empty() ? kExitFailed : kExitOk;
+}
+
+}  // namespace
+
+Command add_cache(CLI::App &app, Console &console) {
+  auto options = std::make_shared<CacheOptions>();
+  CLI::App *command = app.add_subcommand("cache", "The cache on disk: where it is, whether it is sound, clearing it");
+  command->require_subcommand(1);
+  const auto add_action = [&](const char *name, const char *what, std::int32_t action) {
+    CLI::App *sub = command->add_subcommand(name, what);
+    sub->add_flag("--json", options->json, "one JSON object on stdout (maxsim-jit/cache/1)");
+    sub->callback([options, action] { options->action = action; });
+  };
+  add_action("path", "print the cache's directories, the writable one first", MSJ_CACHE_PATH);
+  add_action("verify", "check every file; exit 1 if one is no valid entry or cubin", MSJ_CACHE_VERIFY);
+  add_action("clear", "remove every entry and cubin from the writable directory", MSJ_CACHE_CLEAR);
+  return {command, [options, &console] { return run_cache(*options, console); }};
+}
+
+}  // namespace msj::cli

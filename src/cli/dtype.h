@@ -1,0 +1,18 @@
+// The dtypes' names on the command line and in JSON: those of the library, and the spellings fp16 and fp32.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "maxsim_jit/maxsim_jit.hpp"
+
+namespace msj::cli {
+
+using maxsim_jit::DType;
+
+[[nodiscard]] std::string_view name(DType dtype);
+[[nodiscard]] std::optional<DType> dtype_from(std::string_view name);
+[[nodiscard]] std::int64_t bytes(DType dtype);
+
+}  // namespace msj::cli

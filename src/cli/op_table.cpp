@@ -1,0 +1,155 @@
+#include "cli/op_table.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "cli/failure.h"
+
+namespace msj::cli {
+namespace {
+
+using nlohmann::json;
+
+DType parse_dtype(const json &value) {
+  const auto text = value.get<std::string>();
+  const auto dtype = dtype_from(text);
+  if (!dtype) failure("the library describes an op with the dtype '{}', which this command does not know", text);
+  return *dtype;
+}
+
+SizeInfo parse_size(const json &value) {
+  return {value.at("name"), value.at("static"), value.value("max", std::int64_t{0}),
+          value.value("default", std::int64_t{0})};
+}
+
+void parse_dtype_rule(const json &rule, OperandInfo &operand) {
+  const auto kind = rule.at("kind").get<std::string>();
+  if (kind == "follows") {
+    operand.kind = OperandInfo::DTypeKind::follows;
+    operand.follows = rule.at("follows");
+    return;
+  }
+  operand.kind = kind == "own" ? OperandInfo::DTypeKind::own : OperandInfo::DTypeKind::fixed;
+  for (const json &dtype : rule.at("accepted")) operand.accepted.push_back(parse_dtype(dtype));
+  if (operand.kind == OperandInfo::DTypeKind::fixed) operand.canonical = parse_dtype(rule.at("canonical"));
+}
+
+OperandInfo parse_operand(const json &value) {
+  OperandInfo operand;
+  operand.name = value.at("name");
+  operand.index = value.at("index");
+  operand.dims = value.at("dims").get<std::vector<std::string>>();
+  operand.optional = value.value("optional", false);
+  operand.is_result = value.value("result", false);
+  operand.doc = value.value("doc", "");
+  parse_dtype_rule(value.at("dtype"), operand);
+  return operand;
+}
+
+FeatureInfo parse_feature(const json &value) {
+  FeatureInfo feature;
+  feature.name = value.at("name");
+  const auto source = value.at("source").get<std::string>();
+  if (source == "flag") {
+    feature.flag = value.at("flag");
+  } else {
+    feature.source = source == "rank" ? FeatureInfo::Source::rank : FeatureInfo::Source::presence;
+    feature.operand = value.at("operand");
+  }
+  return feature;
+}
+
+ParamInfo parse_param(const json &value) {
+  ParamInfo param;
+  param.name = value.at("name");
+  param.id = value.at("id");
+  param.is_double = value.at("kind") == "double";
+  if (!param.is_double) {
+    param.min = value.at("min");
+    param.max = value.at("max");
+  }
+  return param;
+}
+
+OpInfo parse_op(const json &value) {
+  OpInfo op;
+  op.name = value.at("name");
+  op.id = value.at("id");
+  op.doc = value.value("doc", "");
+  for (const json &size : value.at("sizes")) op.sizes.push_back(parse_size(size));
+  for (const json &operand : value.at("operands")) op.operands.push_back(parse_operand(operand));
+  for (const json &feature : value.at("features")) op.features.push_back(parse_feature(feature));
+  for (const json &param : value.at("params")) op.params.push_back(parse_param(param));
+  // An operand that follows another accepts what that one does.
+  for (OperandInfo &operand : op.operands) {
+    if (operand.kind != OperandInfo::DTypeKind::follows) continue;
+    const OperandInfo *leader = op.find_operand(operand.follows);
+    if (leader == nullptr) failure("the library describes {}.{} with an unknown leader", op.name, operand.name);
+    operand.accepted = leader->accepted;
+  }
+  return op;
+}
+
+}  // namespace
+
+const OperandInfo *OpInfo::find_operand(std::string_view operand) const {
+  const auto found = std::ranges::find(operands, operand, &OperandInfo::name);
+  return found == operands.end() ? nullptr : &*found;
+}
+
+std::vector<std::string> OpInfo::feature_names(FeatureSet set) const {
+  std::vector<std::string> result;
+  for (std::size_t f = 0; f < features.size(); ++f) {
+    if ((set >> f & 1) != 0) result.push_back(features[f].name);
+  }
+  return result;
+}
+
+std::vector<DType> OpInfo::matrix_dtypes() const {
+  std::vector<DType> result;
+  for (const OperandInfo &operand : operands) {
+    if (operand.kind != OperandInfo::DTypeKind::own) continue;
+    for (const DType dtype : operand.accepted) {
+      if (std::ranges::find(result, dtype) == result.end()) result.push_back(dtype);
+    }
+  }
+  return result;
+}
+
+std::vector<OpInfo> parse_ops(std::string_view text) try {
+  const json document = json::parse(text);
+  if (document.at("schema") != "maxsim-jit/ops/1") {
+    failure("the library describes its ops as {}; this command reads \"maxsim-jit/ops/1\"",
+            document.at("schema").dump());
+  }
+  std::vector<OpInfo> ops;
+  for (const json &op : document.at("ops")) ops.push_back(parse_op(op));
+  if (ops.empty()) failure("the library describes no op");
+  return ops;
+} catch (const json::exception &error) {
+  failure("the library's description of its ops cannot be read: {}", error.what());
+}
+
+const OpInfo &find_op(std::span<const OpInfo> ops, std::string_view name) {
+  const auto found = std::ranges::find(ops, name, &OpInfo::name);
+  if (found != ops.end()) return *found;
+  std::vector<std::string_view> known;
+  for (const OpInfo &op : ops) known.push_back(op.name);
+  usage_error("op is '{}'; accepted: {}", name, fmt::join(known, ", "));
+}
+
+std::string option_name(std::string_view name) {
+  std::string result = fmt::format("--{}", name);
+  std::ranges::replace(result, '_', '-');
+  return result;
+}
+
+std::string names(std::span<const DType> dtypes) {
+  std::vector<std::string_view> result;
+  for (const DType dtype : dtypes) result.push_back(name(dtype));
+  return fmt::format("{}", fmt::join(result, ", "));
+}
+
+}  // namespace msj::cli

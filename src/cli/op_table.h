@@ -1,0 +1,83 @@
+// The ops as msj_describe() tells them: all that the command knows of an op, so that a new one needs no change here.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/dtype.h"
+
+namespace msj::cli {
+
+struct SizeInfo {
+  std::string name;  // "Nq", "d"
+  bool is_static = false;
+  std::int64_t max = 0;            // 0: no limit told
+  std::int64_t default_value = 0;  // 0: must be named
+};
+
+struct OperandInfo {
+  enum class DTypeKind : std::uint8_t { own, follows, fixed };
+
+  std::string name;  // "q_mask"; on the command line --q-mask
+  std::size_t index = 0;
+  std::vector<std::string> dims;  // names of sizes, as many as the largest rank
+  bool optional = false;
+  bool is_result = false;
+  DTypeKind kind = DTypeKind::fixed;
+  DType canonical = DType::f32;  // of a fixed dtype
+  std::vector<DType> accepted;
+  std::string follows;  // name of an operand with a dtype of its own
+  std::string doc;
+};
+
+struct FeatureInfo {
+  enum class Source : std::uint8_t { presence, flag, rank };
+
+  std::string name;
+  Source source = Source::flag;
+  std::string operand;  // of presence and rank
+  std::uint64_t flag = 0;
+};
+
+struct ParamInfo {
+  std::string name;  // "empty_doc"
+  std::int32_t id = 0;
+  bool is_double = false;
+  std::int64_t min = 0;
+  std::int64_t max = 0;
+};
+
+// Bit f is feature f of the op.
+using FeatureSet = std::uint32_t;
+
+struct OpInfo {
+  std::string name;
+  msj_op id = 0;
+  std::string doc;
+  std::vector<SizeInfo> sizes;
+  std::vector<OperandInfo> operands;
+  std::vector<FeatureInfo> features;
+  std::vector<ParamInfo> params;
+
+  [[nodiscard]] const OperandInfo *find_operand(std::string_view operand) const;  // null: none
+  [[nodiscard]] FeatureSet all_features() const { return (FeatureSet{1} << features.size()) - 1; }
+  [[nodiscard]] std::vector<std::string> feature_names(FeatureSet set) const;
+  // The dtypes that the op's operands with a dtype of their own accept, each once.
+  [[nodiscard]] std::vector<DType> matrix_dtypes() const;
+};
+
+// From JSON of the schema "maxsim-jit/ops/1". Throws Failure where it is something else.
+[[nodiscard]] std::vector<OpInfo> parse_ops(std::string_view json);
+// Throws UsageError that lists the ops.
+[[nodiscard]] const OpInfo &find_op(std::span<const OpInfo> ops, std::string_view name);
+
+// "q_mask" → "--q-mask"
+[[nodiscard]] std::string option_name(std::string_view name);
+
+// "bf16, f16, f32"
+[[nodiscard]] std::string names(std::span<const DType> dtypes);
+
+}  // namespace msj::cli

@@ -1,0 +1,252 @@
+// `score`: MaxSim of .npy files. Its options are made from the ops' tables: a file for each operand, a flag for each
+// feature that no operand implies, a value for each param.
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <chrono>
+#include <cmath>
+#include <cstdlib>
+#include <map>
+#include <memory>
+#include <optional>
+
+#include "cli/commands.h"
+#include "cli/failure.h"
+#include "cli/output.h"
+#include "cli/score_input.h"
+#include "cli/score_report.h"
+#include "cli/score_run.h"
+#include "cli/session.h"
+
+namespace msj::cli {
+namespace {
+
+struct ScoreOptions {
+  std::string op;
+  std::map<std::string, std::string, std::less<>> files;   // by operand; "": not given
+  std::map<std::string, bool, std::less<>> flags;          // by feature
+  std::map<std::string, std::string, std::less<>> params;  // by name; "": not given
+  std::string out;
+  std::int64_t top_k = 0;
+  std::string device;
+  std::string dtype;
+  bool json = false;
+};
+
+// ---- what was given, against the op's table
+
+const OperandInfo &first_result(const OpInfo &op) {
+  const auto found = std::ranges::find(op.operands, true, &OperandInfo::is_result);
+  if (found == op.operands.end()) failure("the library describes {} without a result", op.name);
+  return *found;
+}
+
+std::string options_of(const OpInfo &op) {
+  std::vector<std::string> options;
+  for (const OperandInfo &operand : op.operands) {
+    if (&operand != &first_result(op)) options.push_back(option_name(operand.name));
+  }
+  for (const FeatureInfo &feature : op.features) {
+    if (feature.source == FeatureInfo::Source::flag) options.push_back(option_name(feature.name));
+  }
+  for (const ParamInfo &param : op.params) options.push_back(option_name(param.name));
+  return fmt::format("{}", fmt::join(options, ", "));
+}
+
+template <typename Given, typename Infos>
+void refuse_foreign(const Given &given, const Infos &infos, const OpInfo &op) {
+  for (const auto &[name, value] : given) {
+    if (value != typename Given::mapped_type{} &&
+        std::ranges::none_of(infos, [&name = name](const auto &info) { return info.name == name; })) {
+      usage_error("{} is given; {} accepts {}", option_name(name), op.name, options_of(op));
+    }
+  }
+}
+
+std::optional<DType> wanted_dtype(const ScoreOptions &options, const OpInfo &op) {
+  if (options.dtype.empty()) return std::nullopt;
+  const auto dtype = dtype_from(options.dtype);
+  const auto accepted = op.matrix_dtypes();
+  if (!dtype || std::ranges::find(accepted, *dtype) == accepted.end()) {
+    usage_error("--dtype is '{}'; {} accepts {}", options.dtype, op.name, names(accepted));
+  }
+  return dtype;
+}
+
+// Names that the values of params have, by the header's enumerators; other values are numbers.
+struct ValueName {
+  std::int32_t id;
+  std::string_view name;
+  std::int64_t value;
+};
+constexpr std::array<ValueName, 2> kValueNames = {
+    {{MSJ_PARAM_EMPTY_DOC, "zero", MSJ_EMPTY_DOC_ZERO}, {MSJ_PARAM_EMPTY_DOC, "neginf", MSJ_EMPTY_DOC_NEG_INF}}};
+
+std::string accepted_values(const ParamInfo &param) {
+  std::vector<std::string_view> named;
+  for (const ValueName &value : kValueNames) {
+    if (value.id == param.id) named.push_back(value.name);
+  }
+  if (!named.empty()) return fmt::format("{}", fmt::join(named, ", "));
+  return param.is_double ? "a number" : fmt::format("an integer from {} to {}", param.min, param.max);
+}
+
+msj_param parse_param_value(const ParamInfo &param, const std::string &text) {
+  msj_param result{};
+  result.id = param.id;
+  for (const ValueName &value : kValueNames) {
+    if (value.id != param.id || value.name != text) continue;
+    result.value.i = value.value;
+    return result;
+  }
+  const char *const end = text.data() + text.size();
+  bool good = false;
+  if (param.is_double) {
+    const auto [parsed, error] = std::from_chars(text.data(), end, result.value.f);
+    good = error == std::errc() && parsed == end && std::isfinite(result.value.f);
+  } else {
+    const auto [parsed, error] = std::from_chars(text.data(), end, result.value.i);
+    good = error == std::errc() && parsed == end && result.value.i >= param.min && result.value.i <= param.max;
+  }
+  if (!good) usage_error("{} is '{}'; accepted: {}", option_name(param.name), text, accepted_values(param));
+  return result;
+}
+
+// ---- the command
+
+void check_given(const ScoreOptions &options, const OpInfo &op) {
+  refuse_foreign(options.files, op.operands, op);
+  refuse_foreign(options.flags, op.features, op);
+  refuse_foreign(options.params, op.params, op);
+  for (const OperandInfo &operand : op.operands) {
+    if (operand.is_result || operand.optional || !options.files.find(operand.name)->second.empty()) continue;
+    usage_error("{} is missing; {} needs it: a .npy file of [{}]", option_name(operand.name), op.name,
+                fmt::join(operand.dims, ", "));
+  }
+}
+
+// All but the tensors; those are read once nothing else can be wrong.
+ScoreJob make_job(const ScoreOptions &options, const OpInfo &op) {
+  ScoreJob job;
+  job.op = &op;
+  for (const FeatureInfo &feature : op.features) {
+    if (feature.source == FeatureInfo::Source::flag && options.flags.find(feature.name)->second) {
+      job.flags |= feature.flag;
+    }
+  }
+  for (const ParamInfo &param : op.params) {
+    const std::string &text = options.params.find(param.name)->second;
+    if (!text.empty()) job.params.push_back(parse_param_value(param, text));
+  }
+  return job;
+}
+
+ScoreReport make_report(const ScoreOptions &options, const OpInfo &op) {
+  ScoreReport report;
+  report.top_k = options.top_k;
+  if (!options.out.empty()) report.files[first_result(op).name] = options.out;
+  for (const OperandInfo &operand : op.operands) {
+    if (!operand.is_result || &operand == &first_result(op)) continue;
+    if (const std::string &file = options.files.find(operand.name)->second; !file.empty()) {
+      report.files[operand.name] = file;
+    }
+  }
+  return report;
+}
+
+SizeMap load_tensors(const ScoreOptions &options, const OpInfo &op, const ScoreReport &report, Console &console,
+                     ScoreJob &job) {
+  const auto wanted = wanted_dtype(options, op);
+  for (const OperandInfo &operand : op.operands) {
+    if (operand.is_result) continue;
+    const std::string &file = options.files.find(operand.name)->second;
+    if (!file.empty()) job.inputs.push_back(load_operand(operand, file, wanted, console));
+  }
+  SizeMap sizes = bind_sizes(op, job.inputs);
+  for (const OperandInfo &operand : op.operands) {
+    if (!operand.is_result) continue;
+    if (!operand.optional || report.files.contains(operand.name)) job.results.push_back(make_result(operand, sizes));
+  }
+  return sizes;
+}
+
+int run_score(const ScoreOptions &options, const std::vector<OpInfo> &ops, Console &console) {
+  const OpInfo &op = find_op(ops, options.op);
+  check_given(options, op);
+  ScoreJob job = make_job(options, op);
+  ScoreReport report = make_report(options, op);
+  check_output_files(report);
+  std::optional<std::int32_t> device;
+  if (!options.device.empty()) device = parse_device(options.device);
+  const SizeMap sizes = load_tensors(options, op, report, console, job);
+
+  const maxsim_jit::Context context = make_context(console);
+  device = choose_device(context, device, console);
+  const auto start = std::chrono::steady_clock::now();
+  run_score_job(context, job, *device);
+  report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  report.device = *device == MSJ_DEVICE_CPU ? "cpu" : fmt::format("cuda:{}", *device);
+
+  console.clear_bar();
+  write_output_files(report, job, console);
+  if (options.json) {
+    print_json(score_json(report, job, sizes, context.stats()));
+  } else if (options.out.empty() || options.top_k > 0) {
+    print_text(score_text(report, job));
+  }
+  return kExitOk;
+}
+
+// ---- options
+
+// "[Nq, Lq] bool, u8 or i8: nonzero keeps (dense_forward)"
+std::string operand_help(const OperandInfo &operand, const OpInfo &op, bool only_op) {
+  std::string text = fmt::format("{}.npy [{}] {}", operand.is_result ? "write " : "", fmt::join(operand.dims, ", "),
+                                 operand.is_result ? std::string(name(operand.canonical)) : names(operand.accepted));
+  if (!operand.doc.empty()) text += ": " + operand.doc;
+  return only_op ? text : fmt::format("{} ({})", text, op.name);
+}
+
+void add_op_options(CLI::App &command, ScoreOptions &options, const OpInfo &op, bool only_op) {
+  // An option that another op has too is one option: the same word means the same thing in every op.
+  const auto is_new = [&command](const std::string &option) { return command.get_option_no_throw(option) == nullptr; };
+  for (const OperandInfo &operand : op.operands) {
+    if (&operand == &first_result(op)) continue;
+    const std::string option = option_name(operand.name);
+    if (!is_new(option)) continue;
+    command.add_option(option, options.files[operand.name], operand_help(operand, op, only_op))->type_name("FILE");
+  }
+  for (const FeatureInfo &feature : op.features) {
+    const std::string option = option_name(feature.name);
+    if (feature.source != FeatureInfo::Source::flag || !is_new(option)) continue;
+    command.add_flag(option, options.flags[feature.name], "the feature of this name");
+  }
+  for (const ParamInfo &param : op.params) {
+    const std::string option = option_name(param.name);
+    if (is_new(option)) command.add_option(option, options.params[param.name], accepted_values(param));
+  }
+}
+
+}  // namespace
+
+Command add_score(CLI::App &app, const std::vector<OpInfo> &ops, Console &console) {
+  auto options = std::make_shared<ScoreOptions>();
+  options->op = ops.front().name;
+  CLI::App *command = app.add_subcommand(
+      "score", "MaxSim scores of .npy files. A file that lacks only the leading Nq or Nd holds one query or document.");
+  command->add_option("--op", options->op, "the op")->capture_default_str();
+  command->add_option("--out", options->out, "write the scores to this .npy file (default: print them)");
+  command->add_option("--top-k", options->top_k, "print the best K documents of each query, greatest score first")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--device", options->device, "cpu, cuda or cuda:N (default: cuda where there is a device)");
+  command->add_option("--dtype", options->dtype,
+                      "convert matrices to bf16, fp16, fp32, fp8_e4m3 or fp8_e5m2, or say which fp8 a file of bytes "
+                      "holds (default: the file's dtype)");
+  command->add_flag("--json", options->json, "one JSON object on stdout (maxsim-jit/score/1)");
+  for (const OpInfo &op : ops) add_op_options(*command, *options, op, ops.size() == 1);
+  return {command, [options, &ops, &console] { return run_score(*options, ops, console); }};
+}
+
+}  // namespace msj::cli

@@ -1,0 +1,185 @@
+#include "cli/score_input.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "cli/convert.h"
+#include "cli/failure.h"
+
+namespace msj::cli {
+namespace {
+
+bool accepts(const OperandInfo &operand, std::optional<DType> dtype) {
+  return dtype && std::ranges::find(operand.accepted, *dtype) != operand.accepted.end();
+}
+
+std::string shape_text(const std::vector<std::int64_t> &shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
+
+std::string dims_text(const OperandInfo &operand) { return fmt::format("[{}]", fmt::join(operand.dims, ", ")); }
+
+// What the file's elements become: one of the operand's dtypes. Throws Failure where there is no way.
+DType target_dtype(const OperandInfo &operand, const NpyArray &array, std::optional<DType> wanted,
+                   const std::string &source) {
+  const auto own = dtype_of(array.type);
+  if (operand.kind == OperandInfo::DTypeKind::fixed) {
+    if (accepts(operand, own)) return *own;
+    const bool widens = is_float(array.type) && operand.canonical == DType::f32;
+    const bool narrows = array.type == NpyType::i64 && operand.canonical == DType::i32;
+    if (widens || narrows) return operand.canonical;
+    failure("{} holds {}; {} is accepted for {}", source, name(array.type), names(operand.accepted), operand.name);
+  }
+  const bool is_bytes = array.type == NpyType::u8 || array.type == NpyType::raw8;
+  if (wanted && accepts(operand, wanted)) {
+    if (is_float(array.type)) return *wanted;
+    if (is_bytes && bytes(*wanted) == 1) return *wanted;
+  } else {
+    if (accepts(operand, own)) return *own;
+    if (array.type == NpyType::f64 && accepts(operand, DType::f32)) return DType::f32;
+  }
+  std::string hint;
+  if (is_float(array.type)) hint = "; --dtype converts to one of them";
+  if (is_bytes) hint = ", or bytes with --dtype fp8_e4m3 or fp8_e5m2 where the op takes them";
+  failure("{} holds {}; {} is accepted for {}{}", source, name(array.type), names(operand.accepted), operand.name,
+          hint);
+}
+
+template <typename Owner>
+void take(HostTensor &tensor, std::shared_ptr<Owner> owner, const std::byte *data) {
+  tensor.data = data;
+  tensor.owner = std::move(owner);
+}
+
+void take_copy(HostTensor &tensor, std::vector<std::byte> copy) {
+  const auto owner = std::make_shared<std::vector<std::byte>>(std::move(copy));
+  take(tensor, owner, owner->data());
+}
+
+bool is_aligned(const std::byte *data, std::int64_t alignment) {
+  return reinterpret_cast<std::uintptr_t>(data) % static_cast<std::uintptr_t>(alignment) == 0;
+}
+
+// Bits unchanged: in place, but for files whose data starts at an odd byte.
+void take_as_is(HostTensor &tensor, const NpyArray &array) {
+  if (is_aligned(array.data, bytes(tensor.dtype))) {
+    take(tensor, array.owner, array.data);
+  } else {
+    take_copy(tensor, {array.data, array.data + array.bytes()});
+  }
+}
+
+void take_converted(HostTensor &tensor, const NpyArray &array, bool asked_for, Console &console) {
+  Converted converted = convert_floats(array, tensor.dtype);
+  if (!asked_for && array.type == NpyType::f64) {
+    console.note(fmt::format("{} holds float64: converted to {}", tensor.source, name(tensor.dtype)));
+  }
+  if (converted.overflows > 0) {
+    console.note(fmt::format("{}: values beyond the range of {}, now {}: {}", tensor.source, name(tensor.dtype),
+                             tensor.dtype == DType::fp8_e4m3 ? "NaN" : "infinite", converted.overflows));
+  }
+  take_copy(tensor, std::move(converted.data));
+}
+
+// ---- sizes
+
+// Rank as declared, or one scale where the op knows a scale for the whole tensor by its rank.
+bool is_single_value(const OpInfo &op, const HostTensor &tensor) {
+  return tensor.shape == std::vector<std::int64_t>{1} && tensor.operand->dims.size() == 2 &&
+         std::ranges::any_of(op.features, [&](const FeatureInfo &feature) {
+           return feature.source == FeatureInfo::Source::rank && feature.operand == tensor.operand->name;
+         });
+}
+
+bool is_batch_size(const OpInfo &op, const std::string &size) {
+  const auto result = std::ranges::find(op.operands, true, &OperandInfo::is_result);
+  return result != op.operands.end() && std::ranges::find(result->dims, size) != result->dims.end();
+}
+
+void add_batch_dimension(const OpInfo &op, HostTensor &tensor) {
+  const auto &dims = tensor.operand->dims;
+  if (tensor.shape.size() + 1 != dims.size() || !is_batch_size(op, dims.front())) return;
+  tensor.shape.insert(tensor.shape.begin(), 1);
+  tensor.strides.insert(tensor.strides.begin(), std::max<std::int64_t>(tensor.elements(), 1));
+}
+
+void bind_tensor(HostTensor &tensor, const std::vector<std::int64_t> &file_shape, SizeMap &sizes,
+                 std::map<std::string, std::string> &givers) {
+  const OperandInfo &operand = *tensor.operand;
+  if (tensor.shape.size() != operand.dims.size()) {
+    failure("{} has shape {}; {} is accepted for {}", tensor.source, shape_text(file_shape), dims_text(operand),
+            operand.name);
+  }
+  for (std::size_t i = 0; i < operand.dims.size(); ++i) {
+    const std::string &dim = operand.dims[i];
+    const auto [bound, is_new] = sizes.emplace(dim, tensor.shape[i]);
+    if (is_new) {
+      givers[dim] = tensor.source;
+    } else if (bound->second != tensor.shape[i]) {
+      failure("{} has shape {}, which makes {} = {}, but {} makes it {}; {} is accepted for {}", tensor.source,
+              shape_text(file_shape), dim, tensor.shape[i], givers[dim], bound->second, dims_text(operand),
+              operand.name);
+    }
+  }
+}
+
+void check_followers(const std::vector<HostTensor> &tensors) {
+  for (const HostTensor &tensor : tensors) {
+    if (tensor.operand->kind != OperandInfo::DTypeKind::follows) continue;
+    const auto leader =
+        std::ranges::find_if(tensors, [&](const HostTensor &t) { return t.operand->name == tensor.operand->follows; });
+    if (leader != tensors.end() && leader->dtype != tensor.dtype) {
+      failure("{} holds {}, but {} holds {}; they must be equal, and --dtype converts both", tensor.source,
+              name(tensor.dtype), leader->source, name(leader->dtype));
+    }
+  }
+}
+
+}  // namespace
+
+std::int64_t HostTensor::elements() const {
+  std::int64_t product = 1;
+  for (const std::int64_t size : shape) product *= size;
+  return product;
+}
+
+HostTensor load_operand(const OperandInfo &operand, const std::string &file, std::optional<DType> wanted,
+                        Console &console) {
+  const NpyArray array = read_npy(file);
+  HostTensor tensor;
+  tensor.operand = &operand;
+  tensor.source = fmt::format("{} {}", option_name(operand.name), file);
+  tensor.shape = array.shape;
+  tensor.strides = array.strides;
+  tensor.dtype = target_dtype(operand, array, wanted, tensor.source);
+  if (!is_float(array.type) || dtype_of(array.type) == tensor.dtype) {
+    if (array.type == NpyType::i64 && tensor.dtype == DType::i32) {
+      take_copy(tensor, narrow_integers(array, tensor.source));
+    } else {
+      take_as_is(tensor, array);
+    }
+  } else {
+    take_converted(tensor, array, wanted.has_value(), console);
+  }
+  return tensor;
+}
+
+SizeMap bind_sizes(const OpInfo &op, std::vector<HostTensor> &tensors) {
+  SizeMap sizes;
+  std::map<std::string, std::string> givers;
+  for (HostTensor &tensor : tensors) {
+    if (is_single_value(op, tensor)) continue;
+    const std::vector<std::int64_t> file_shape = tensor.shape;
+    add_batch_dimension(op, tensor);
+    bind_tensor(tensor, file_shape, sizes, givers);
+  }
+  check_followers(tensors);
+  for (const OperandInfo &operand : op.operands) {
+    for (const std::string &dim : operand.dims) {
+      if (operand.is_result && !sizes.contains(dim)) failure("no file gives the size {} of {}", dim, op.name);
+    }
+  }
+  return sizes;
+}
+
+}  // namespace msj::cli

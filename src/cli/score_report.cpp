@@ -1,0 +1,164 @@
+#include "cli/score_report.h"
+
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <iterator>
+#include <numeric>
+#include <set>
+#include <span>
+#include <system_error>
+
+#include "cli/failure.h"
+#include "cli/npy.h"
+#include "cli/ranking.h"
+
+namespace msj::cli {
+namespace {
+
+NpyType npy_type(DType dtype) {
+  switch (dtype) {
+    case DType::i32:
+      return NpyType::i32;
+    case DType::bf16:
+      return NpyType::bf16;
+    case DType::f16:
+      return NpyType::f16;
+    default:
+      return NpyType::f32;
+  }
+}
+
+void check_output_file(const std::string &file) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  const auto status = fs::status(file, ignored);
+  if (fs::exists(status) && !fs::is_regular_file(status)) {
+    failure("{}: the output exists and is no regular file; a new or a regular file is accepted", file);
+  }
+  const fs::path parent = fs::path(file).has_parent_path() ? fs::path(file).parent_path() : fs::path(".");
+  if (!fs::is_directory(parent, ignored)) failure("{}: there is no directory {}", file, parent.native());
+  if (::access(parent.c_str(), W_OK) != 0) {
+    failure("{}: the directory {} cannot be written: {}", file, parent.native(),
+            std::generic_category().message(errno));
+  }
+}
+
+// Scores as rows, one a query.
+class Rows {
+ public:
+  explicit Rows(const HostResult &scores)
+      : values_(reinterpret_cast<const float *>(scores.data.data()), scores.data.size() / sizeof(float)),
+        length_(static_cast<std::size_t>(scores.shape.empty() ? 1 : scores.shape.back())) {}
+
+  [[nodiscard]] std::size_t count() const { return length_ == 0 ? 0 : values_.size() / length_; }
+  [[nodiscard]] std::span<const float> operator[](std::size_t row) const {
+    return values_.subspan(row * length_, length_);
+  }
+
+ private:
+  std::span<const float> values_;
+  std::size_t length_;
+};
+
+std::vector<std::int64_t> documents_of(std::span<const float> row, std::int64_t k) {
+  if (k > 0) return top_k(row, k);
+  std::vector<std::int64_t> all(row.size());
+  std::iota(all.begin(), all.end(), std::int64_t{0});
+  return all;
+}
+
+Json scores_json(const Rows &rows) {
+  Json result = Json::array();
+  for (std::size_t query = 0; query < rows.count(); ++query) {
+    Json &row = result.emplace_back(Json::array());
+    for (const float score : rows[query]) row.push_back(to_json(score));
+  }
+  return result;
+}
+
+Json top_json(const Rows &rows, std::int64_t k) {
+  Json result = Json::array();
+  for (std::size_t query = 0; query < rows.count(); ++query) {
+    Json &row = result.emplace_back(Json::array());
+    for (const std::int64_t document : top_k(rows[query], k)) {
+      row.push_back({{"document", document}, {"score", to_json(rows[query][static_cast<std::size_t>(document)])}});
+    }
+  }
+  return result;
+}
+
+std::vector<std::string> features_of(const ScoreJob &job) {
+  std::vector<std::string> result;
+  for (const FeatureInfo &feature : job.op->features) {
+    const auto input = std::ranges::find_if(
+        job.inputs, [&](const HostTensor &tensor) { return tensor.operand->name == feature.operand; });
+    const bool is_result = std::ranges::any_of(
+        job.results, [&](const HostResult &result) { return result.operand->name == feature.operand; });
+    const bool is_there = input != job.inputs.end() || is_result;
+    const bool on = feature.source == FeatureInfo::Source::flag       ? (job.flags & feature.flag) != 0
+                    : feature.source == FeatureInfo::Source::presence ? is_there
+                                                                      : is_there && input->shape.size() == 2;
+    if (on) result.push_back(feature.name);
+  }
+  return result;
+}
+
+}  // namespace
+
+void check_output_files(const ScoreReport &report) {
+  std::set<std::string> seen;
+  for (const auto &[operand, file] : report.files) {
+    if (!seen.insert(std::filesystem::path(file).lexically_normal().native()).second) {
+      usage_error("{} is named for two results; a file for each is accepted", file);
+    }
+    check_output_file(file);
+  }
+}
+
+void write_output_files(const ScoreReport &report, const ScoreJob &job, Console &console) {
+  for (const HostResult &result : job.results) {
+    const auto file = report.files.find(result.operand->name);
+    if (file == report.files.end()) continue;
+    write_npy(file->second, npy_type(result.operand->canonical), result.shape, result.data);
+    console.note(fmt::format("wrote {} [{}] to {}", result.operand->name, fmt::join(result.shape, ", "), file->second));
+  }
+}
+
+std::string score_text(const ScoreReport &report, const ScoreJob &job) {
+  const Rows rows(job.results.front());
+  fmt::memory_buffer text;
+  fmt::format_to(std::back_inserter(text), "query  document  score\n");
+  for (std::size_t query = 0; query < rows.count(); ++query) {
+    for (const std::int64_t document : documents_of(rows[query], report.top_k)) {
+      fmt::format_to(std::back_inserter(text), "{:>5}  {:>8}  {}\n", query, document,
+                     rows[query][static_cast<std::size_t>(document)]);
+    }
+  }
+  return fmt::to_string(text);
+}
+
+Json score_json(const ScoreReport &report, const ScoreJob &job, const SizeMap &sizes, const msj_counters &counters) {
+  const HostResult &scores = job.results.front();
+  Json json = {{"schema", "maxsim-jit/score/1"},
+               {"op", job.op->name},
+               {"device", report.device},
+               {"sizes", to_json(*job.op, sizes)}};
+  for (const HostTensor &tensor : job.inputs) json["dtypes"][tensor.operand->name] = name(tensor.dtype);
+  json["features"] = features_of(job);
+  json["seconds"] = report.seconds;
+  json["files"] = report.files;
+  const Rows rows(scores);
+  if (report.top_k > 0) {
+    json["top"] = top_json(rows, report.top_k);
+  } else if (!report.files.contains(scores.operand->name)) {
+    json["scores"] = scores_json(rows);
+  }
+  json["counters"] = to_json(counters);
+  return json;
+}
+
+}  // namespace msj::cli

@@ -1,0 +1,31 @@
+// What `score` gives back: files, text for people, or JSON.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "cli/console.h"
+#include "cli/output.h"
+#include "cli/score_run.h"
+
+namespace msj::cli {
+
+struct ScoreReport {
+  std::map<std::string, std::string, std::less<>> files;  // by operand; where its result goes
+  std::int64_t top_k = 0;                                 // 0: all documents, in their order
+  std::string device;                                     // "cpu", "cuda:0"
+  double seconds = 0;                                     // of the call, compiles and copies included
+};
+
+// Before any work: throws UsageError or Failure where a file could not be written at the end.
+void check_output_files(const ScoreReport &report);
+void write_output_files(const ScoreReport &report, const ScoreJob &job, Console &console);
+
+// "query  document  score", a line for each.
+[[nodiscard]] std::string score_text(const ScoreReport &report, const ScoreJob &job);
+// "maxsim-jit/score/1". All scores are in it where neither a file nor top_k takes their place.
+[[nodiscard]] Json score_json(const ScoreReport &report, const ScoreJob &job, const SizeMap &sizes,
+                              const msj_counters &counters);
+
+}  // namespace msj::cli

@@ -1,0 +1,226 @@
+#include "cli/warm_request.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <sstream>
+
+#include "cli/failure.h"
+
+namespace msj::cli {
+namespace {
+
+using nlohmann::json;
+
+std::vector<std::string_view> split(std::string_view text) {
+  std::vector<std::string_view> parts;
+  while (!text.empty()) {
+    const std::size_t comma = std::min(text.find(','), text.size());
+    parts.push_back(text.substr(0, comma));
+    text.remove_prefix(std::min(comma + 1, text.size()));
+  }
+  return parts;
+}
+
+template <typename Infos>
+std::string list_names(const Infos &infos) {
+  std::vector<std::string_view> result;
+  for (const auto &info : infos) result.push_back(info.name);
+  return fmt::format("{}", fmt::join(result, ", "));
+}
+
+const SizeInfo &find_size(const OpInfo &op, std::string_view name) {
+  const auto found = std::ranges::find(op.sizes, name, &SizeInfo::name);
+  if (found == op.sizes.end()) {
+    usage_error("sizes name '{}'; {} has {}", name, op.name, list_names(op.sizes));
+  }
+  return *found;
+}
+
+void add_size(const OpInfo &op, std::string_view name, std::optional<std::int64_t> value, std::string_view shown,
+              SizeMap &sizes) {
+  const SizeInfo &size = find_size(op, name);
+  if (!value || *value < 1 || (size.max > 0 && *value > size.max)) {
+    usage_error("size {} of {} is '{}'; an integer from 1{} is accepted", name, op.name, shown,
+                size.max > 0 ? fmt::format(" to {}", size.max) : "");
+  }
+  if (!sizes.emplace(name, *value).second) usage_error("sizes name {} twice", name);
+}
+
+// Defaults filled in; all sizes there.
+SizeMap complete(const OpInfo &op, SizeMap sizes) {
+  for (const SizeInfo &size : op.sizes) {
+    if (sizes.contains(size.name)) continue;
+    if (size.default_value == 0) {
+      usage_error("sizes do not name {}; {} needs {}", size.name, op.name, list_names(op.sizes));
+    }
+    sizes.emplace(size.name, size.default_value);
+  }
+  return sizes;
+}
+
+std::optional<std::int64_t> parse_integer(std::string_view text) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+FeatureSet feature_bit(const OpInfo &op, std::string_view name) {
+  const auto found = std::ranges::find(op.features, name, &FeatureInfo::name);
+  if (found == op.features.end()) {
+    usage_error("features name '{}'; {} has {} (or: all, none)", name, op.name, list_names(op.features));
+  }
+  return FeatureSet{1} << static_cast<unsigned>(found - op.features.begin());
+}
+
+void set_dtype(const OpInfo &op, const OperandInfo &operand, std::string_view text, DTypeMap &dtypes) {
+  const auto dtype = dtype_from(text);
+  if (!dtype || std::ranges::find(operand.accepted, *dtype) == operand.accepted.end()) {
+    usage_error("dtype of {}'s {} is '{}'; accepted: {}", op.name, operand.name, text, names(operand.accepted));
+  }
+  dtypes[operand.name] = *dtype;
+}
+
+// ---- manifest
+
+SizeMap sizes_from(const OpInfo &op, const json &value) {
+  if (value.is_string()) return parse_sizes(op, value.get<std::string>());
+  if (!value.is_object()) usage_error("sizes are {}; an object such as {{\"Nq\": 1}} is accepted", value.dump());
+  SizeMap sizes;
+  for (const auto &[name, size] : value.items()) {
+    add_size(op, name, size.is_number_integer() ? std::optional(size.get<std::int64_t>()) : std::nullopt, size.dump(),
+             sizes);
+  }
+  return complete(op, std::move(sizes));
+}
+
+FeatureSet set_from(const OpInfo &op, const json &names) {
+  FeatureSet set = 0;
+  for (const json &name : names) {
+    if (!name.is_string()) usage_error("features hold {}; names of features are accepted", name.dump());
+    set |= feature_bit(op, name.get<std::string>());
+  }
+  return set;
+}
+
+std::vector<FeatureSet> feature_sets_from(const OpInfo &op, const json &value) {
+  if (value.is_string()) return parse_features(op, value.get<std::string>());
+  if (!value.is_array()) {
+    usage_error("features are {}; \"all\", \"none\", a list of names or a list of lists is accepted", value.dump());
+  }
+  const bool nested = std::ranges::any_of(value, [](const json &item) { return item.is_array(); });
+  if (!nested) return {set_from(op, value)};
+  std::vector<FeatureSet> sets;
+  for (const json &names : value) {
+    if (!names.is_array()) usage_error("features mix names and lists; one of them is accepted");
+    const FeatureSet set = set_from(op, names);
+    if (std::ranges::find(sets, set) == sets.end()) sets.push_back(set);
+  }
+  return sets;
+}
+
+std::string string_field(const json &item, const char *field) {
+  if (!item.contains(field)) usage_error("'{}' is missing; op, sizes and dtype are needed", field);
+  if (!item.at(field).is_string()) usage_error("'{}' is {}; a string is accepted", field, item.at(field).dump());
+  return item.at(field).get<std::string>();
+}
+
+WarmRequest request_from(std::span<const OpInfo> ops, const json &item) {
+  if (!item.is_object()) usage_error("it is {}; an object with op, sizes, dtype and features is accepted", item.dump());
+  for (const auto &[key, value] : item.items()) {
+    if (key != "op" && key != "sizes" && key != "dtype" && key != "features") {
+      usage_error("it has '{}'; op, sizes, dtype and features are accepted", key);
+    }
+  }
+  const OpInfo &op = find_op(ops, string_field(item, "op"));
+  if (!item.contains("sizes")) usage_error("'sizes' is missing; {} needs {}", op.name, list_names(op.sizes));
+  return {&op, sizes_from(op, item.at("sizes")), parse_dtypes(op, string_field(item, "dtype")),
+          feature_sets_from(op, item.value("features", json("all")))};
+}
+
+json parse_file(const std::filesystem::path &file) {
+  std::ifstream stream(file, std::ios::binary);
+  if (!stream) failure("{}: the manifest cannot be opened", file.native());
+  std::ostringstream text;
+  text << stream.rdbuf();
+  try {
+    return json::parse(text.str());
+  } catch (const json::exception &error) {
+    failure("{}: the manifest is not JSON: {}", file.native(), error.what());
+  }
+}
+
+}  // namespace
+
+SizeMap parse_sizes(const OpInfo &op, std::string_view text) {
+  SizeMap sizes;
+  for (const std::string_view part : split(text)) {
+    const std::size_t equals = part.find('=');
+    if (equals == std::string_view::npos) usage_error("sizes hold '{}'; NAME=NUMBER is accepted, as in Nq=1", part);
+    const std::string_view value = part.substr(equals + 1);
+    add_size(op, part.substr(0, equals), parse_integer(value), value, sizes);
+  }
+  return complete(op, std::move(sizes));
+}
+
+DTypeMap parse_dtypes(const OpInfo &op, std::string_view text) {
+  DTypeMap dtypes;
+  const bool named = text.find('=') != std::string_view::npos;
+  for (const OperandInfo &operand : op.operands) {
+    if (named || operand.kind != OperandInfo::DTypeKind::own) continue;
+    set_dtype(op, operand, text, dtypes);
+  }
+  if (!named) return dtypes;
+  for (const std::string_view part : split(text)) {
+    const std::size_t equals = std::min(part.find('='), part.size());
+    const OperandInfo *operand = op.find_operand(part.substr(0, equals));
+    if (operand == nullptr || operand->kind != OperandInfo::DTypeKind::own || equals == part.size()) {
+      usage_error("dtype holds '{}'; NAME or OPERAND=NAME is accepted, for operands with a dtype of their own", part);
+    }
+    set_dtype(op, *operand, part.substr(equals + 1), dtypes);
+  }
+  for (const OperandInfo &operand : op.operands) {
+    if (operand.kind == OperandInfo::DTypeKind::own && !dtypes.contains(operand.name)) {
+      usage_error("dtype does not name that of {}; accepted: {}", operand.name, names(operand.accepted));
+    }
+  }
+  return dtypes;
+}
+
+std::vector<FeatureSet> parse_features(const OpInfo &op, std::string_view text) {
+  if (text == "none") return {0};
+  if (text == "all") {
+    std::vector<FeatureSet> sets;
+    for (FeatureSet set = 0; set <= op.all_features(); ++set) sets.push_back(set);
+    return sets;
+  }
+  if (text.empty()) usage_error("features are empty; all, none or names of {} are accepted", list_names(op.features));
+  FeatureSet set = 0;
+  for (const std::string_view name : split(text)) set |= feature_bit(op, name);
+  return {set};
+}
+
+std::vector<WarmRequest> read_manifest(std::span<const OpInfo> ops, const std::filesystem::path &file) {
+  const json document = parse_file(file);
+  if (!document.is_array()) {
+    failure("{}: the manifest is a JSON {}; a list of {{op, sizes, dtype, features}} is accepted", file.native(),
+            document.type_name());
+  }
+  std::vector<WarmRequest> requests;
+  for (const json &item : document) {
+    try {
+      requests.push_back(request_from(ops, item));
+    } catch (const UsageError &error) {
+      failure("{}: item {} of the manifest: {}", file.native(), requests.size(), error.what());
+    }
+  }
+  return requests;
+}
+
+}  // namespace msj::cli
