@@ -1,0 +1,16 @@
+// The main of the GPU tests: without a GPU they are skipped, which ctest and other callers see from exit status 77.
+#define DOCTEST_CONFIG_IMPLEMENT
+#include <doctest/doctest.h>
+
+#include <cstdio>
+
+#include "gpu/gpu.h"
+
+int main(int argc, char **argv) {
+  constexpr int kSkipped = 77;
+  if (const std::string absence = msj::gpu::Gpu::absence(); !absence.empty()) {
+    std::printf("skipped: no GPU: %s\n", absence.c_str());
+    return kSkipped;
+  }
+  return doctest::Context(argc, argv).run();
+}

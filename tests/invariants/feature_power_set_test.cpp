@@ -1,0 +1,167 @@
+// DESIGN, invariants 2 and 3, with the real kernels: over the power set of an op's features there is one sweep, and
+// each feature set costs one compile per layout class; what was done once is never done again, in this process or
+// another.
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "store/cubin_store.h"
+#include "support/child_task.h"
+#include "support/cubin_code.h"
+#include "support/session.h"
+
+using namespace msj;
+using namespace msj::testing;
+
+namespace {
+
+struct Case {
+  const OpSpec &op;
+  CallShape shape;
+  std::int64_t sets;            // 2^n
+  std::int64_t sweep_compiles;  // from the space alone
+};
+
+Case case_of(const OpSpec &op, FakeGpu &) {
+  const ScratchDirectory nowhere;
+  Session session(nowhere.path(), "off");
+  const CallShape shape = small_call(op);
+  return {op, shape, std::int64_t{1} << op.features.size(), session.sweep_compiles(shape)};
+}
+
+void run_sets(Session &session, CallShape shape, const std::vector<FeatureSet> &sets, Strides streamed) {
+  shape.streamed = streamed;
+  for (const FeatureSet set : sets) {
+    shape.features = set;
+    session.must_run(shape);
+  }
+}
+
+// Both classes from an empty cache, and a second pass.
+void check_cold_then_warm(const Case &c, const std::string &cache, FakeGpu &gpu) {
+  Session session(cache);
+  const auto sets = all_feature_sets(c.op);
+  CHECK(gpu->launch_count() == 0);
+
+  run_sets(session, c.shape, sets, Strides::contiguous);
+  msj_counters stats = session.stats();
+  CHECK(stats.sweeps == 1);
+  CHECK(entry_files(cache).size() == 1);
+  CHECK(stats.nvrtc_invocations == c.sweep_compiles + c.sets - 1);
+  CHECK(static_cast<std::int64_t>(cubin_files(cache).size()) == stats.nvrtc_invocations);
+  CHECK(stats.candidates_timed == c.sweep_compiles);
+  CHECK(stats.launches == c.sets);
+  CHECK(gpu->launch_count() == static_cast<std::size_t>(c.sets));
+  CHECK(stats.module_loads == c.sets);
+
+  run_sets(session, c.shape, sets, Strides::offset_by_one);
+  stats = session.stats();
+  CHECK(stats.sweeps == 1);
+  CHECK(entry_files(cache).size() == 1);
+  CHECK(stats.nvrtc_invocations == c.sweep_compiles + 2 * (c.sets - 1));
+  CHECK(static_cast<std::int64_t>(cubin_files(cache).size()) == stats.nvrtc_invocations);
+
+  run_sets(session, c.shape, sets, Strides::contiguous);
+  run_sets(session, c.shape, sets, Strides::offset_by_one);
+  const msj_counters after = session.stats();
+  CHECK(after.nvrtc_invocations == stats.nvrtc_invocations);
+  CHECK(after.sweeps == 1);
+  CHECK(after.module_loads == stats.module_loads);
+  CHECK(after.launches == 4 * c.sets);
+  CHECK(session.complaints().empty());
+}
+
+void check_second_context(const Case &c, const std::string &cache) {
+  Session session(cache);
+  run_sets(session, c.shape, all_feature_sets(c.op), Strides::contiguous);
+  const msj_counters stats = session.stats();
+  CHECK(stats.nvrtc_invocations == 0);
+  CHECK(stats.sweeps == 0);
+  CHECK(stats.cubin_hits_disk == c.sets);
+  CHECK(stats.autotune_hits >= 1);
+}
+
+void check_second_process(const Case &c, const std::string &cache, Strides streamed) {
+  const ScratchDirectory scratch;
+  ChildTask task{c.shape, all_feature_sets(c.op), cache, scratch / "report"};
+  task.shape.streamed = streamed;
+  const ChildReport report = ChildRun("child of feature_power_set", task).wait();
+  REQUIRE(report.status == 0);
+  CHECK(report.nvrtc_invocations == 0);
+  CHECK(report.sweeps == 0);
+  CHECK(report.launches == c.sets);
+  CHECK_FALSE(report.nvrtc_mapped);
+}
+
+// From an empty autotune cache, in another order of the feature sets: the same bytes.
+std::string entry_in_order(const Case &c, const std::string &cache, const std::vector<FeatureSet> &order) {
+  for (const auto &path : entry_files(cache)) std::filesystem::remove(path);
+  Session session(cache);
+  run_sets(session, c.shape, order, Strides::contiguous);
+  const msj_counters stats = session.stats();
+  CHECK(stats.sweeps == 1);
+  CHECK(stats.nvrtc_invocations == 0);
+  REQUIRE(entry_files(cache).size() == 1);
+  return read_text(entry_files(cache).front());
+}
+
+void check_orders(const Case &c, const std::string &cache) {
+  auto order = all_feature_sets(c.op);
+  REQUIRE(entry_files(cache).size() == 1);
+  const std::string first = read_text(entry_files(cache).front());
+  std::reverse(order.begin(), order.end());
+  CHECK(entry_in_order(c, cache, order) == first);
+  std::uint32_t seed = 20'231;
+  for (std::size_t i = order.size(); i > 1; --i) {
+    seed = seed * 1'664'525U + 1'013'904'223U;
+    std::swap(order[i - 1], order[seed % i]);
+  }
+  CHECK(entry_in_order(c, cache, order) == first);
+}
+
+// The features are real: for one config and class, no two sets have the same machine code.
+void check_code_differs(const Case &c, const std::string &cache) {
+  std::map<std::string, std::map<std::string, std::string>> sections;  // config and layout, then features → code
+  for (const auto &path : cubin_files(cache)) {
+    std::string why;
+    const auto file = store::decode_cubin(read_text(path), why);
+    REQUIRE_MESSAGE(file, why);
+    const auto key = nlohmann::json::parse(file->key);
+    std::string code;
+    for (const auto &[name, bytes] : code_sections(file->cubin)) code += name + bytes;
+    REQUIRE_FALSE(code.empty());
+    sections[key["config"].dump() + key["layout"].dump()][key["features"].dump()] = code;
+  }
+  int complete = 0;
+  for (const auto &[config, by_features] : sections) {
+    if (static_cast<std::int64_t>(by_features.size()) != c.sets) continue;
+    ++complete;
+    std::set<std::string> distinct;
+    for (const auto &[features, code] : by_features) distinct.insert(code);
+    CAPTURE(config);
+    CHECK(static_cast<std::int64_t>(distinct.size()) == c.sets);
+  }
+  CHECK(complete == 2);  // the winners of the two layout classes
+}
+
+}  // namespace
+
+TEST_CASE("child of feature_power_set" * doctest::skip()) { run_child_task(); }
+
+TEST_CASE("toggling features costs compiles, never a sweep") {
+  for (const ops::Op &op : ops::all_ops()) {
+    CAPTURE(op.spec->name);
+    FakeGpu gpu;
+    const ScratchDirectory cache;
+    const Case c = case_of(*op.spec, gpu);
+    REQUIRE(c.sweep_compiles >= 2);
+    check_cold_then_warm(c, cache.path(), gpu);
+    check_second_context(c, cache.path());
+    check_second_process(c, cache.path(), Strides::contiguous);
+    check_second_process(c, cache.path(), Strides::odd_rows);
+    check_orders(c, cache.path());
+    check_code_differs(c, cache.path());
+  }
+}

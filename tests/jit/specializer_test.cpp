@@ -1,0 +1,146 @@
+// Specialization → cubin through memory, disk and NVRTC, with real compiles of small kernels.
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <barrier>
+#include <thread>
+
+#include "base/counters.h"
+#include "base/error.h"
+#include "jit/specializer.h"
+#include "support/op_calls.h"
+#include "support/scratch.h"
+#include "support/tiny_kernels.h"
+
+using namespace msj;
+using namespace msj::testing;
+
+namespace {
+
+// All that a specializer hangs on, on one cache directory.
+struct Bench {
+  explicit Bench(const std::string &cache)
+      : settings(read_settings(secure_environment, cache.c_str(), nullptr)),
+        log("off", nullptr, nullptr),
+        root(settings, store::real_files(), log),
+        nvrtc([this] { return cuda::Nvrtc::load(settings); }),
+        specializer(settings, root, nvrtc, counters, log) {}
+
+  Settings settings;
+  Log log;
+  store::CacheRoot root;
+  Lazy<cuda::Nvrtc> nvrtc;
+  Counters counters;
+  jit::Specializer specializer;
+};
+
+jit::Specialization specialization(FeatureSet features = 0, const char *architecture = "sm_90a") {
+  const OpSpec &op = *ops::all_ops().front().spec;
+  jit::Specialization made;
+  made.op = &op;
+  made.config.path = op.paths.front().name;
+  made.features = features;
+  made.dtypes.fill(DType::f32);
+  made.architecture = cuda::parse_architecture(architecture);
+  return made;
+}
+
+}  // namespace
+
+TEST_CASE("compiled once, then from memory, then from disk without NVRTC") {
+  const TinyKernels kernels;
+  const ScratchDirectory cache;
+  std::string hash;
+  {
+    Bench bench(cache.path());
+    const auto cubin = bench.specializer.cubin(specialization());
+    hash = cubin->hash;
+    CHECK(cubin->bytes.substr(1, 3) == "ELF");
+    CHECK(bench.specializer.cubin(specialization()) == cubin);
+    CHECK(bench.counters.nvrtc_invocations == 1);
+    CHECK(bench.counters.cubin_hits_memory == 1);
+    CHECK(bench.counters.cubin_hits_disk == 0);
+    CHECK(bench.specializer.cubin(specialization(1))->hash != hash);
+    CHECK(bench.specializer.cubin(specialization(0, "sm_80"))->hash != hash);
+  }
+  Bench bench(cache.path());
+  CHECK(bench.specializer.cubin(specialization())->hash == hash);
+  CHECK(bench.counters.nvrtc_invocations == 0);
+  CHECK(bench.counters.cubin_hits_disk == 1);
+  CHECK(bench.nvrtc.peek() == nullptr);
+}
+
+TEST_CASE("a rebuild forgets memory and disk, and compiles again to the same") {
+  const TinyKernels kernels;
+  const ScratchDirectory cache;
+  Bench bench(cache.path());
+  const auto first = bench.specializer.cubin(specialization());
+  const auto rebuilt = bench.specializer.rebuild(specialization());
+  CHECK(bench.counters.nvrtc_invocations == 2);
+  CHECK(rebuilt->hash == first->hash);
+  CHECK(rebuilt->bytes == first->bytes);
+  CHECK(bench.specializer.cubin(specialization()) == rebuilt);
+  CHECK(bench.counters.nvrtc_invocations == 2);
+}
+
+TEST_CASE("16 threads: one compile per key, in one specializer or in two on one disk") {
+  const TinyKernels kernels;
+  const ScratchDirectory cache;
+  Bench one(cache.path());
+  Bench two(cache.path());
+  std::barrier start(16);
+  std::atomic<int> wrong{0};
+  {
+    std::vector<std::jthread> threads;
+    for (int i = 0; i < 16; ++i) {
+      threads.emplace_back([&, i] {
+        start.arrive_and_wait();
+        const auto cubin =
+            (i % 2 == 0 ? one : two).specializer.cubin(specialization(static_cast<FeatureSet>(i / 2 % 4)));
+        if (cubin->bytes.empty()) ++wrong;
+      });
+    }
+  }
+  CHECK(wrong == 0);
+  CHECK(one.counters.nvrtc_invocations + two.counters.nvrtc_invocations == 4);
+}
+
+TEST_CASE("without a usable cache directory everything works, in memory") {
+  const TinyKernels kernels;
+  const ScratchDirectory scratch;
+  write_text(scratch / "file", "");
+  Bench bench(scratch / "file/cache");
+  CHECK_FALSE(bench.specializer.cubin(specialization())->bytes.empty());
+  CHECK_FALSE(bench.specializer.cubin(specialization())->bytes.empty());
+  CHECK(bench.counters.nvrtc_invocations == 1);
+}
+
+TEST_CASE("a compile that fails is an error each time, and no cubin") {
+  TinyKernels kernels;
+  const OpSpec &op = *ops::all_ops().front().spec;
+  kernels.write(op, op.paths.front(), "#error no");
+  const ScratchDirectory cache;
+  Bench bench(cache.path());
+  for (int i = 1; i <= 2; ++i) {
+    CHECK_THROWS_AS((void)bench.specializer.cubin(specialization()), Error);
+    CHECK(bench.counters.nvrtc_invocations == i);
+  }
+  CHECK(cubin_files(cache.path()).empty());
+}
+
+TEST_CASE("no NVRTC: what is on disk is served, the rest is MSJ_ERROR_NO_NVRTC") {
+  const TinyKernels kernels;
+  const ScratchDirectory cache;
+  { (void)Bench(cache.path()).specializer.cubin(specialization()); }
+  const ScopedEnvironment nowhere("MAXSIM_JIT_LIBNVRTC", "/nowhere/libnvrtc.so");
+  Bench bench(cache.path());
+  CHECK_FALSE(bench.specializer.cubin(specialization())->bytes.empty());
+  try {
+    (void)bench.specializer.cubin(specialization(1));
+    FAIL("no error");
+  } catch (const Error &error) {
+    CHECK(error.status() == MSJ_ERROR_NO_NVRTC);
+    CHECK(std::string(error.what()).find("/nowhere/libnvrtc.so") != std::string::npos);
+  }
+  CHECK(bench.counters.nvrtc_invocations == 0);
+}

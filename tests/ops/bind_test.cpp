@@ -1,0 +1,120 @@
+// What binding derives from a call: sizes, features, the canonical dtypes, the layout class, the params. The mistakes
+// that it refuses are in tests/api/arguments_test.cpp.
+#include <doctest/doctest.h>
+
+#include <limits>
+
+#include "base/error.h"
+#include "ops/bind.h"
+#include "support/op_calls.h"
+
+using namespace msj;
+using namespace msj::testing;
+
+TEST_CASE("a bound call is what the table says, for every feature set, dtype and layout") {
+  for (const ops::Op &op : ops::all_ops()) {
+    for (const auto &own : own_dtypes(*op.spec)) {
+      for (const FeatureSet set : all_feature_sets(*op.spec)) {
+        for (const Strides streamed : kStrides) {
+          CallShape shape = small_call(*op.spec, set, streamed);
+          shape.own = own;
+          shape.alternative = set;
+          OpCall call(shape);
+          const BoundCall bound = ops::bind(call.call(), ops::DataRule::needed);
+          CHECK(bound.op == op.spec);
+          CHECK(bound.features == set);
+          CHECK(bound.sizes == shape.sizes);
+          CHECK(bound.layout == layout_of(streamed));
+          std::size_t next_own = 0;
+          for (std::size_t i = 0; i < op.spec->operands.size(); ++i) {
+            const DtypeRule &rule = op.spec->operands[i].dtype;
+            if (rule.kind == DtypeRule::Kind::own) CHECK(bound.dtypes[i] == own[next_own++]);
+            if (rule.kind == DtypeRule::Kind::fixed) CHECK(bound.dtypes[i] == rule.canonical);
+            if (rule.kind == DtypeRule::Kind::follows) {
+              CHECK(bound.dtypes[i] == bound.dtypes[static_cast<std::size_t>(rule.follows)]);
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("each streamed operand alone decides the class") {
+  for (const ops::Op &op : ops::all_ops()) {
+    for (std::size_t i = 0; i < op.spec->operands.size(); ++i) {
+      CAPTURE(op.spec->operands[i].name);
+      CallShape shape = small_call(*op.spec, op.spec->all_features());
+      shape.featureless = true;
+      OpCall call(shape);
+      msj_tensor &tensor = call.tensor(i);
+      const Layout expected = op.spec->operands[i].streamed ? Layout::any : Layout::aligned16;
+      const auto layout = [&] { return ops::bind(call.call(), ops::DataRule::needed).layout; };
+      const msj_tensor good = tensor;
+      CHECK(layout() == Layout::aligned16);
+      tensor.data = static_cast<char *>(tensor.data) + 8;  // a multiple of every element, not of 16
+      CHECK(layout() == expected);
+      tensor = good;
+      tensor.strides[tensor.rank - 1] = 2;
+      CHECK(layout() == expected);
+      tensor = good;
+      for (int r = 0; r + 1 < tensor.rank; ++r) {
+        tensor.strides[r] += 1;
+        CHECK(layout() == expected);
+        tensor.strides[r] = -good.strides[r];  // backwards, by whole rows
+        CHECK(layout() == (good.strides[r] * bytes(*dtype_from(good.dtype)) % 16 == 0 ? Layout::aligned16 : expected));
+        tensor = good;
+      }
+    }
+  }
+}
+
+TEST_CASE("inputs may be broadcast and overlap, results may not") {
+  for (const ops::Op &op : ops::all_ops()) {
+    for (std::size_t i = 0; i < op.spec->operands.size(); ++i) {
+      CAPTURE(op.spec->operands[i].name);
+      CallShape shape = small_call(*op.spec, op.spec->all_features());
+      shape.featureless = true;
+      OpCall call(shape);
+      call.tensor(i).strides[0] = 0;
+      if (op.spec->operands[i].is_result) {
+        CHECK_THROWS_AS((void)ops::bind(call.call(), ops::DataRule::needed), Error);
+      } else {
+        CHECK_NOTHROW((void)ops::bind(call.call(), ops::DataRule::needed));
+      }
+    }
+  }
+}
+
+TEST_CASE("a tensor without elements needs no data and may have any strides") {
+  const OpSpec &op = *ops::find_op("dense_forward")->spec;
+  CallShape shape = small_call(op);
+  shape.sizes[3] = 0;  // Ld
+  OpCall call(shape);
+  call.tensor("d").data = nullptr;
+  call.tensor("d").strides[0] = std::numeric_limits<std::int64_t>::max();
+  const BoundCall bound = ops::bind(call.call(), ops::DataRule::needed);
+  CHECK(bound.layout == Layout::aligned16);
+  CHECK_FALSE(ops::has_no_result(bound));
+}
+
+TEST_CASE("params: defaults, and what is given") {
+  const OpSpec &op = *ops::find_op("dense_forward")->spec;
+  OpCall call(small_call(op));
+  CHECK(ops::bind(call.call(), ops::DataRule::needed).params[0] == MSJ_EMPTY_DOC_ZERO);
+  const msj_param infinite = {MSJ_PARAM_EMPTY_DOC, 0, {MSJ_EMPTY_DOC_NEG_INF}};
+  call.call().params = &infinite;
+  call.call().param_count = 1;
+  CHECK(ops::bind(call.call(), ops::DataRule::needed).params[0] == MSJ_EMPTY_DOC_NEG_INF);
+}
+
+TEST_CASE("sizes past 2^31 and strides past 2^32 are taken") {
+  const OpSpec &op = *ops::find_op("dense_forward")->spec;
+  CallShape shape = small_call(op);
+  shape.sizes = {3, std::int64_t{1} << 33, 7, 1000, 128};
+  OpCall call(shape);
+  const BoundCall bound = ops::bind(call.call(), ops::DataRule::needed);
+  CHECK(bound.sizes[1] == std::int64_t{1} << 33);
+  CHECK(bound.operands[1].strides[0] == 128'000);
+  CHECK(bound.layout == Layout::aligned16);
+}

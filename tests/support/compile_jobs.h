@@ -1,0 +1,109 @@
+// Many specializations compiled on all cores, to see that each compiles and that none spills registers.
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include <array>
+#include <atomic>
+#include <mutex>
+#include <set>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "base/counters.h"
+#include "base/error.h"
+#include "cuda/architecture.h"
+#include "cuda/nvrtc.h"
+#include "jit/specialization.h"
+#include "support/op_calls.h"
+#include "tune/space.h"
+
+namespace msj::testing {
+
+// Static sizes that meet each rule of rounding and each side of the kernels' choices.
+inline constexpr std::array<std::int64_t, 5> kStaticSamples = {128, 16, 48, 320, 1024};
+
+// What ptxas says under --warn-on-spills: "Registers are spilled to local memory in function …".
+[[nodiscard]] inline bool reports_spills(const std::string &log) { return log.find("spill") != std::string::npos; }
+
+class CompileJobs {
+ public:
+  // The default config of the call's bucket.
+  void add_default(const OpSpec &op, FeatureSet features, const std::vector<DType> &own, Layout layout,
+                   std::string_view architecture_name, std::int64_t statics) {
+    const cuda::Architecture architecture = cuda::parse_architecture(architecture_name);
+    const auto key = key_of(op, own, statics);
+    const auto configs = tune::default_configs(tune::CandidateSpace::embedded(op), key, architecture.limits);
+    jobs_.push_back(specialization(key, configs.of(layout), features, layout, architecture));
+  }
+
+  // Every candidate that the architecture admits, in every layout class that it takes.
+  void add_candidates(const OpSpec &op, FeatureSet features, const std::vector<DType> &own,
+                      std::string_view architecture_name, std::int64_t statics) {
+    const cuda::Architecture architecture = cuda::parse_architecture(architecture_name);
+    const auto key = key_of(op, own, statics);
+    const auto admission = tune::admit(tune::CandidateSpace::embedded(op), key, architecture.limits);
+    CHECK_FALSE(admission.admitted.empty());
+    for (const auto &[config, layout] : admission.admitted) {
+      jobs_.push_back(specialization(key, config, features, layout, architecture));
+    }
+  }
+
+  [[nodiscard]] std::size_t size() const { return jobs_.size(); }
+
+  // Compiles all of them; one failed check for each that does not compile or spills.
+  void check_all() {
+    std::atomic<std::size_t> next{0};
+    std::vector<std::string> problems(jobs_.size());
+    {
+      std::vector<std::jthread> workers;
+      for (unsigned i = 0; i < std::max(1U, std::thread::hardware_concurrency()); ++i) {
+        workers.emplace_back([&] {
+          for (std::size_t job = next++; job < jobs_.size(); job = next++) problems[job] = problem_of(jobs_[job]);
+        });
+      }
+    }
+    for (const std::string &problem : problems) CHECK(problem == "");
+    MESSAGE(jobs_.size() << " specializations compiled");
+  }
+
+  [[nodiscard]] std::string compile_log(const std::string &source, const cuda::Architecture &architecture) {
+    return nvrtc_->compile(source, "test.cu", architecture, jit::compile_options(), counters_).log;
+  }
+
+ private:
+  [[nodiscard]] static tune::AutotuneKey key_of(const OpSpec &op, const std::vector<DType> &own, std::int64_t statics) {
+    const auto rules = tune::BucketRules::parse(tune::BucketRules::embedded());
+    return {op, rules.bucket(op, small_sizes(op, statics)), tune::DtypeTuple(op, own)};
+  }
+
+  [[nodiscard]] static jit::Specialization specialization(const tune::AutotuneKey &key, const TileConfig &config,
+                                                          FeatureSet features, Layout layout,
+                                                          const cuda::Architecture &architecture) {
+    return {.op = &key.op(),
+            .config = config,
+            .features = features,
+            .dtypes = key.dtypes().array(),
+            .static_sizes = key.bucket().static_sizes(),
+            .layout = layout,
+            .architecture = architecture};
+  }
+
+  [[nodiscard]] std::string problem_of(const jit::Specialization &job) {
+    try {
+      const std::string log = compile_log(jit::translation_unit(job, sources_), job.architecture);
+      return log.empty() ? "" : job.key() + ": " + log;  // no warning of any kind
+    } catch (const Error &error) {
+      return job.key() + ": " + error.what();
+    }
+  }
+
+  std::vector<jit::Specialization> jobs_;
+  jit::KernelSources sources_{""};
+  Counters counters_;
+  std::shared_ptr<const cuda::Nvrtc> nvrtc_ = cuda::Nvrtc::load({});
+};
+
+}  // namespace msj::testing

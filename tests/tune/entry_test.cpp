@@ -1,0 +1,228 @@
+#include "tune/entry.h"
+
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/hash.h"
+#include "toy_op.h"
+
+using namespace msj;
+using namespace msj::testing;
+using Json = nlohmann::ordered_json;
+
+namespace {
+
+constexpr const char *kEnvironment = "NVIDIA-H200_sm_90a_132sm_227KiB";
+
+tune::Entry sample() {
+  tune::Entry entry;
+  entry.op = "toy";
+  entry.tuning_epoch = 1;
+  entry.environment = kEnvironment;
+  entry.configs = {toy_config("fast", 128, 4), toy_config("simple", 64, 2)};
+  entry.sizes = {1, 101, 29, 45, 64, 32};
+  entry.candidates = {{toy_config("simple", 64, 2), Layout::aligned16, {0.0123456789, 0.00123456, 20, {}}, {}},
+                      {toy_config("simple", 64, 2), Layout::any, {1.0 / 3.0, 0, 3, {}}, {}},
+                      {toy_config("fast", 128, 4), Layout::aligned16, {0.01, 0.5, 20, {}}, {}},
+                      {toy_config("fast", 128, 100), Layout::aligned16, {}, "it needs \"too\" much\nmemory"}};
+  entry.provenance = {13000, "13.0", "0.1.0", "00112233445566778899aabbccddeeff", "2026-01-02T03:04:05Z"};
+  return entry;
+}
+
+std::string text() { return to_json(sample(), toy_key()); }
+
+// Why the text is not taken; "" if it is.
+std::string refusal(const std::string &text, const tune::AutotuneKey &key = toy_key(),
+                    const std::string &environment = kEnvironment) {
+  std::string why;
+  const auto entry = tune::parse_entry(text, key, environment, why);
+  CHECK(entry.has_value() == why.empty());
+  return why;
+}
+
+// The text of a changed object, with the checksum that a writer of this library would have put.
+std::string resealed(Json json) {
+  Json body = json;
+  body.erase("checksum");
+  if (body.contains("provenance") && body["provenance"].is_object()) body["provenance"].erase("date");
+  json["checksum"] = hash_name(body.dump());
+  return json.dump(2) + "\n";
+}
+
+// Pointers to every value in the object, containers included.
+void collect(const Json &json, const std::string &at, std::vector<std::string> &pointers) {
+  if (!at.empty()) pointers.push_back(at);
+  if (!json.is_structured()) return;
+  std::size_t index = 0;
+  for (const auto &item : json.items()) {
+    collect(item.value(), at + "/" + (json.is_array() ? std::to_string(index++) : item.key()), pointers);
+  }
+}
+
+bool is_free_text(const std::string &pointer) {
+  return pointer == "/provenance/nvrtc" || pointer == "/provenance/library" || pointer == "/provenance/source_hash" ||
+         pointer == "/provenance/date" || pointer == "/candidates/3/rejected";
+}
+
+// Which config lost or was left out, only the checksum knows.
+bool is_of_no_winner(const std::string &pointer) {
+  return pointer.starts_with("/candidates/0/config/") || pointer.starts_with("/candidates/3");
+}
+
+}  // namespace
+
+TEST_CASE("entry: there and back") {
+  std::string why;
+  const auto entry = tune::parse_entry(text(), toy_key(), kEnvironment, why);
+  CAPTURE(why);
+  REQUIRE(entry);
+  const tune::Entry expected = sample();
+  CHECK(entry->op == expected.op);
+  CHECK(entry->tuning_epoch == expected.tuning_epoch);
+  CHECK(entry->environment == expected.environment);
+  CHECK(entry->configs == expected.configs);
+  CHECK(entry->sizes == expected.sizes);
+  REQUIRE(entry->candidates.size() == expected.candidates.size());
+  CHECK(entry->candidates[0].timing.median_ms == 0.012346);
+  CHECK(entry->candidates[0].timing.dispersion == 0.0012);
+  CHECK(entry->candidates[1].layout == Layout::any);
+  CHECK(entry->candidates[1].timing.rounds == 3);
+  CHECK(entry->candidates[3].rejected == expected.candidates[3].rejected);
+  CHECK(entry->provenance.source_hash == expected.provenance.source_hash);
+  CHECK(entry->provenance.date == expected.provenance.date);
+  // What was read is written as it was.
+  CHECK(to_json(*entry, toy_key()) == text());
+  CHECK(tune::entry_problem(text()).empty());
+}
+
+TEST_CASE("entry: the text is stable, for people too, and says all of the key") {
+  CHECK(text() == text());
+  CHECK(text().starts_with("{\n  \"schema\": \"maxsim-jit/autotune/1\",\n  \"key\": {\n    \"op\": \"toy\","));
+  CHECK(text().ends_with("\n}\n"));
+  const auto json = Json::parse(text());
+  CHECK(json["key"]["bucket"].dump() == R"({"version":1,"Nq":1,"Nd":128,"Lq":32,"Ld":64,"m":64,"k":32})");
+  CHECK(json["key"]["dtypes"].dump() == R"(["bf16","bf16","bf16","i8","i32","f32","f32","i32"])");
+  CHECK(json["key"]["tuning_epoch"] == 1);
+  const auto more = toy_key(toy_sizes(1, 100000, 32, 60));
+  CHECK(Json::parse(to_json(sample(), more))["key"]["bucket"]["Nd"] == "more");
+  CHECK(refusal(to_json(sample(), more), more).empty());
+}
+
+TEST_CASE("entry: two of another date differ in the date alone") {
+  tune::Entry later = sample();
+  later.provenance.date = "2027-01-02T03:04:05Z";
+  std::string other = to_json(later, toy_key());
+  CHECK(other != text());
+  other.replace(other.find("2027"), 4, "2026");
+  CHECK(other == text());
+}
+
+TEST_CASE("entry: another key, environment, epoch or bucket version is a miss with a reason") {
+  const auto says = [](const std::string &why, const char *part) {
+    CAPTURE(why);
+    CHECK(why.find(part) != std::string::npos);
+  };
+  says(refusal(text(), toy_key(toy_sizes(2, 100, 32, 60))), "its bucket is");
+  says(refusal(text(), toy_key(toy_sizes(1, 100, 32, 60), {DType::f16, DType::bf16})), "its dtypes is");
+  says(refusal(text(), toy_key(), "NVIDIA-A100_sm_80_108sm_163KiB"), "its environment is");
+  says(refusal(text(), toy_key(toy_sizes(1, 100, 32, 60), {DType::bf16, DType::bf16}, kToyOfNextEpoch)),
+       "its tuning_epoch is 1, not 2");
+  OpSpec other = kToy;
+  other.name = "other";
+  says(refusal(text(), toy_key(toy_sizes(1, 100, 32, 60), {DType::bf16, DType::bf16}, other)), "its op is");
+}
+
+TEST_CASE("entry: only another version is nobody's fault") {
+  const auto next = toy_key(toy_sizes(1, 100, 32, 60), {DType::bf16, DType::bf16}, kToyOfNextEpoch);
+  CHECK(tune::is_of_other_version(text(), next));
+  auto json = Json::parse(text());
+  json["key"]["bucket"]["version"] = 2;
+  CHECK(tune::is_of_other_version(resealed(json), toy_key()));
+  CHECK_FALSE(tune::is_of_other_version(json.dump(2), toy_key()));  // its checksum is wrong
+  CHECK_FALSE(tune::is_of_other_version(text(), toy_key()));
+  CHECK_FALSE(tune::is_of_other_version("{", toy_key()));
+}
+
+TEST_CASE("entry: every field that is changed, of another type or missing is refused with a reason") {
+  const auto good = Json::parse(text());
+  std::vector<std::string> pointers;
+  collect(good, "", pointers);
+  CHECK(pointers.size() > 60);
+  const std::vector<Json> others = {nullptr,       true,           -1,    1.5,        "text",          "",
+                                    Json::array(), Json::object(), 1e300, 4294967296, {Json::object()}};
+  for (const std::string &pointer : pointers) {
+    CAPTURE(pointer);
+    const Json::json_pointer at(pointer);
+    for (const Json &other : others) {
+      if (good[at] == other) continue;
+      auto json = good;
+      json[at] = other;
+      CAPTURE(other.dump());
+      if (pointer != "/provenance/date" || !other.is_string()) CHECK_FALSE(refusal(json.dump(2)).empty());
+      // With a checksum that fits, all but free text and plain numbers is still refused.
+      const bool is_number = pointer.ends_with("median_ms") || pointer.ends_with("dispersion") ||
+                             pointer.ends_with("rounds") || pointer == "/provenance/driver" ||
+                             pointer.starts_with("/sizes/");
+      if (pointer == "/checksum" || (is_number && other.is_number()) || (is_free_text(pointer) && other.is_string())) {
+        continue;
+      }
+      if (is_of_no_winner(pointer)) continue;
+      CHECK_FALSE(refusal(resealed(json)).empty());
+    }
+    // Without it.
+    auto json = good;
+    const auto parent = at.parent_pointer();
+    if (!json[parent].is_object()) continue;
+    json[parent].erase(at.back());
+    CHECK_FALSE(refusal(json.dump(2)).empty());
+    if (pointer != "/checksum" && !is_of_no_winner(pointer)) CHECK_FALSE(refusal(resealed(json)).empty());
+  }
+}
+
+TEST_CASE("entry: a winner that was not timed is refused, even if its checksum fits") {
+  auto json = Json::parse(text());
+  json["config"]["tunables"]["stages"] = 100;  // rejected
+  CHECK(refusal(resealed(json)) == "the winner of layout class aligned16 is no candidate that was timed");
+  json = Json::parse(text());
+  json["config_any"] = json["config"];  // timed for aligned16 alone
+  CHECK(refusal(resealed(json)) == "the winner of layout class any is no candidate that was timed");
+}
+
+TEST_CASE("entry: truncated at every byte, and every bit flipped") {
+  const std::string good = text();
+  for (std::size_t length = 0; length + 2 < good.size(); ++length)
+    REQUIRE_FALSE(refusal(good.substr(0, length)).empty());
+  const std::size_t date = good.find("2026-");
+  for (std::size_t i = 0; i < good.size(); ++i) {
+    if (i >= date && i < date + 20) continue;  // the one thing that no checksum covers, and nothing reads
+    for (int bit = 0; bit < 8; ++bit) {
+      std::string flipped = good;
+      flipped[i] = static_cast<char>(flipped[i] ^ (1 << bit));
+      // A space for another kind of space says the same.
+      if (std::isspace(static_cast<unsigned char>(good[i])) && std::isspace(static_cast<unsigned char>(flipped[i]))) {
+        continue;
+      }
+      CAPTURE(i);
+      CAPTURE(bit);
+      REQUIRE_FALSE(refusal(flipped).empty());
+    }
+  }
+}
+
+TEST_CASE("entry: no text brings it down") {
+  CHECK_FALSE(refusal("").empty());
+  CHECK_FALSE(refusal("null").empty());
+  CHECK_FALSE(refusal("[]").empty());
+  CHECK_FALSE(refusal(std::string(100, '\0')).empty());
+  CHECK_FALSE(refusal("\xff\xfe").empty());
+  CHECK_FALSE(refusal("1e999").empty());
+  CHECK(refusal(std::string(1000000, '[')).find("JSON") != std::string::npos);
+  CHECK(refusal(std::string(1000000, '[') + std::string(1000000, ']')).find("deep") != std::string::npos);
+  CHECK(refusal("{\"schema\": " + std::string(100, '[') + std::string(100, ']') + "}").find("deep") !=
+        std::string::npos);
+  CHECK(refusal(std::string(std::size_t{5} << 20, ' ')).find("too many") != std::string::npos);
+  CHECK(tune::entry_problem("{}") == "\"schema\" is missing");
+  CHECK(tune::entry_problem(R"({"schema": "maxsim-jit/autotune/2"})") ==
+        "its schema is \"maxsim-jit/autotune/2\", not \"maxsim-jit/autotune/1\"");
+}
