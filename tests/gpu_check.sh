@@ -6,7 +6,7 @@
 #
 # Raw figures go to OUTDIR: build.log tests.log memcheck.log racecheck.log bench.log bench.json tuned.tar.gz summary.txt.
 # Every step has its own time limit and a failed one does not stop the next; the whole ends within N seconds (570). The
-# last lines are one PASS, FAIL or SKIP for each step. Exit status: 0 if none failed.
+# last lines are one PASS, FAIL or SKIP for each step. Exit status: 0 if none failed, 77 if there is no GPU.
 set -uo pipefail
 
 usage() { sed -n '5s/^#   //p' "$0" >&2; exit 2; }
@@ -145,10 +145,15 @@ if wanted build; then
   step build 240 "$out/build.log" bash -c configure_and_build || { tail -n 40 "$out/build.log"; exit 1; }
 fi
 
+if absence=$("$bin/msj_gpu_tests" --count 2>&1); [ $? -eq 77 ]; then
+  echo "$absence" | tee -a "$summary"
+  exit 77
+fi
+
 if wanted tests; then
   : >"$out/tests.log"
   # Those that time candidates have the GPU to themselves.
-  step 'tests that time nothing' 200 "$out/tests.log" bash -c 'run_tests 5 -E "gpu/(sweep|counting)"'
+  step 'tests that time nothing' 200 "$out/tests.log" bash -c 'run_tests 15 -E "gpu/(sweep|counting)"'
   step 'tests that sweep' 150 "$out/tests.log" bash -c 'run_tests 1 -R "gpu/(sweep|counting)"'
   show "$out/tests.log" '(oracle|parity|exact|large|fixture|configs|counting|streams|sanitizer): |winner|distinct' 80
   show "$out/tests.log" 'ERROR:|tests passed|tests failed|\*\*\*|skipped:' 40

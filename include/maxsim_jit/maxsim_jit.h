@@ -165,8 +165,9 @@ MSJ_API msj_status msj_plan_destroy(msj_plan *plan);
 /* ---- context ---------------------------------------------------------------------------------------------------- */
 
 enum { MSJ_LOG_ERROR = 0, MSJ_LOG_WARNING = 1, MSJ_LOG_INFO = 2, MSJ_LOG_DEBUG = 3 };
+/* Callbacks may come from any thread, one call at a time; they must not call the library with the same context. */
 typedef void (*msj_log_callback)(void *user, int32_t level, const char *message);
-/* `done` of `total` steps of `what` ("compile", "sweep"); called from any thread, one call at a time. */
+/* `done` of `total` steps of `what` ("compile", "sweep"). */
 typedef void (*msj_progress_callback)(void *user, const char *what, int64_t done, int64_t total);
 
 /* All optional: null and 0 mean the environment variable, else the default. */
@@ -183,6 +184,7 @@ typedef struct msj_context_options {
 /* Owns everything: caches, modules, counters, settings (the environment is read once, here). `options` may be null.
  * Needs neither a driver nor NVRTC. */
 MSJ_API msj_status msj_context_create(const msj_context_options *options, msj_context **context);
+/* Kernels that it launched must have finished, and no captured graph of them may be replayed afterwards. */
 MSJ_API msj_status msj_context_destroy(msj_context *context);
 
 /* frozen != 0: from now on a call that would compile, sweep or load returns MSJ_ERROR_COLD instead. */

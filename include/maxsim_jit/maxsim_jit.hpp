@@ -25,6 +25,7 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "maxsim_jit/maxsim_jit.h"
@@ -80,11 +81,11 @@ class Tensor {
     view_.data = const_cast<void *>(data);  // the C struct is one for inputs and results
     view_.dtype = static_cast<msj_dtype>(dtype);
     view_.rank = static_cast<std::int32_t>(rank);
-    std::int64_t stride = 1;
+    std::uint64_t stride = 1;  // unsigned: where it passes 2^63, the call is refused for its shape
     for (std::size_t i = rank; i-- > 0;) {
       view_.shape[i] = shape[i];
-      view_.strides[i] = stride;
-      stride *= shape[i] > 1 ? shape[i] : 1;
+      view_.strides[i] = static_cast<std::int64_t>(stride);
+      stride *= shape[i] > 1 ? static_cast<std::uint64_t>(shape[i]) : 1;
     }
   }
 
@@ -224,6 +225,12 @@ class Call;
 // dtypes, static sizes, layout class, bucket and device; else Error(MSJ_ERROR_PLAN_MISMATCH).
 class Plan {
  public:
+  Plan(Plan &&) noexcept = default;
+  Plan &operator=(Plan &&other) noexcept {  // the old plan goes before its context
+    plan_ = std::move(other.plan_);
+    context_ = std::move(other.context_);
+    return *this;
+  }
   const msj_plan *get() const noexcept { return plan_.get(); }
 
  private:
@@ -282,8 +289,9 @@ class Call {
     if (index >= call_.operand_count && tensor.present()) call_.operand_count = index + 1;
     return *this;
   }
-  Call &param(std::int32_t id, std::int64_t value) {
-    add_param(id).value.i = value;
+  template <typename Integer, std::enable_if_t<std::is_integral_v<Integer>, int> = 0>
+  Call &param(std::int32_t id, Integer value) {
+    add_param(id).value.i = static_cast<std::int64_t>(value);
     return *this;
   }
   Call &param(std::int32_t id, double value) {

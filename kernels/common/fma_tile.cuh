@@ -14,7 +14,7 @@ struct FmaTile {
   static constexpr int rows = tile_rows / 8, columns = tile_columns / 4;  // of one thread
   static constexpr int fold_every = 32;
 
-  float total[rows][columns], running[rows][columns];
+  float total[rows][columns];
   float squares[rows];  // this lane's share of the squares of A's rows: every fourth 16 bytes
 
   static __device__ __forceinline__ int row(int i, int lane) { return i * 8 + lane / 4; }
@@ -27,7 +27,7 @@ struct FmaTile {
     for (int i = 0; i < rows; ++i) {
       squares[i] = 0.0f;
 #pragma unroll
-      for (int j = 0; j < columns; ++j) total[i][j] = running[i][j] = 0.0f;
+      for (int j = 0; j < columns; ++j) total[i][j] = 0.0f;
     }
   }
 
@@ -36,15 +36,16 @@ struct FmaTile {
     a += lane / 4 * pitch_a;
     b += lane % 4 * pitch_b;
     if constexpr (with_squares) add_row_squares(a + lane % 4 * 16);
+    float running[rows][columns] = {};  // folded at the end, so that it takes no registers between k blocks
 #pragma unroll 1
     for (int k = 0; k < width; k += 4) {
-      multiply_4(a + k * 4, b + k * 4);
-      if ((k + 4) % fold_every == 0 || k + 4 == width) fold();
+      multiply_4(running, a + k * 4, b + k * 4);
+      if ((k + 4) % fold_every == 0 || k + 4 == width) fold(running);
     }
   }
 
  private:
-  __device__ __forceinline__ void multiply_4(unsigned a, unsigned b) {
+  static __device__ __forceinline__ void multiply_4(float (&running)[rows][columns], unsigned a, unsigned b) {
     uint4 x[rows];
 #pragma unroll
     for (int i = 0; i < rows; ++i) x[i] = ptx::load_shared_16(a + i * 8 * pitch_a);
@@ -70,7 +71,7 @@ struct FmaTile {
         squares[i] = add_squares<type>(squares[i], ptx::load_shared_16(a + i * 8 * pitch_a + k * 4));
   }
 
-  __device__ __forceinline__ void fold() {
+  __device__ __forceinline__ void fold(float (&running)[rows][columns]) {
 #pragma unroll
     for (int i = 0; i < rows; ++i)
 #pragma unroll

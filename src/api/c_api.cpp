@@ -1,4 +1,5 @@
 // The C ABI: checks handles and structs, calls the pipeline, and is the one place that turns exceptions into statuses.
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -72,7 +73,11 @@ void need(Pointer *pointer, const char *name) {
   if (pointer == nullptr) throw_error(MSJ_ERROR_INVALID_ARGUMENT, "{} is null; a place for the result is needed", name);
 }
 
-msj_call read_call(const msj_call *call) { return msj::ops::read_struct(call, sizeof(msj_call), "call"); }
+void need_zero(std::int32_t field) {
+  if (field != 0) throw_error(MSJ_ERROR_INVALID_ARGUMENT, "options.zero is {}; 0 is accepted", field);
+}
+
+msj_call read_call(const msj_call *call) { return msj::ops::read_struct(call, MSJ_SIZE_UP_TO(msj_call, plan), "call"); }
 
 bool is_cpu(const msj_call &call) {
   if (call.device < 0 && call.device != MSJ_DEVICE_CPU) {
@@ -112,7 +117,6 @@ std::vector<msj::Layout> layouts_of(std::int32_t option, msj::Layout of_call) {
 }
 
 void prepare(msj_context &context, const msj_call &call, const msj_prepare_options &options, msj_plan **plan) {
-  if (plan != nullptr) *plan = nullptr;
   msj::BoundCall bound = msj::ops::bind(call, msj::ops::DataRule::ignored);
   const auto layouts = layouts_of(options.layout, bound.layout);
   if (options.gpu != nullptr && options.arch == nullptr) {
@@ -167,9 +171,13 @@ msj_status msj_workspace_size(msj_context *context, const msj_call *call, size_t
 msj_status msj_prepare(msj_context *context, const msj_call *call, const msj_prepare_options *options,
                        msj_plan **plan) {
   return guarded([&] {
+    if (plan != nullptr) *plan = nullptr;
     msj_context &live = checked(context);
     msj_prepare_options wanted{};
-    if (options != nullptr) wanted = msj::ops::read_struct(options, sizeof wanted, "options");
+    if (options != nullptr) {
+      wanted = msj::ops::read_struct(options, MSJ_SIZE_UP_TO(msj_prepare_options, zero), "options");
+    }
+    need_zero(wanted.zero);
     prepare(live, read_call(call), wanted, plan);
   });
 }
@@ -178,7 +186,7 @@ msj_status msj_plan_destroy(msj_plan *plan) {
   return guarded([&] {
     if (plan == nullptr) return;
     if (plan->magic != msj::api::kPlanMagic) throw_error(MSJ_ERROR_INVALID_ARGUMENT, "plan is no live msj_plan");
-    plan->magic = 0;
+    static_cast<volatile std::uint64_t &>(plan->magic) = 0;  // so that a second destroy is seen, where it can be
     const std::unique_ptr<msj_plan> owned(plan);
   });
 }
@@ -188,7 +196,9 @@ msj_status msj_context_create(const msj_context_options *options, msj_context **
     need(context, "context");
     *context = nullptr;
     msj_context_options wanted{};
-    if (options != nullptr) wanted = msj::ops::read_struct(options, sizeof wanted, "options");
+    if (options != nullptr) {
+      wanted = msj::ops::read_struct(options, MSJ_SIZE_UP_TO(msj_context_options, progress_user), "options");
+    }
     *context = std::make_unique<msj_context>(wanted).release();  // msj_context_destroy owns it
   });
 }
@@ -207,8 +217,11 @@ msj_status msj_freeze(msj_context *context, int32_t frozen) {
 msj_status msj_stats(msj_context *context, msj_counters *counters) {
   return guarded([&] {
     msj_context &live = checked(context);
-    msj::ops::check_struct(counters, sizeof(msj_counters), sizeof(msj_counters), "counters");
-    live.pipeline.counters().snapshot(*counters);
+    msj::ops::check_struct(counters, sizeof(msj_counters), MSJ_SIZE_UP_TO(msj_counters, launches), "counters");
+    msj_counters now{};
+    now.struct_size = counters->struct_size;
+    live.pipeline.counters().snapshot(now);
+    std::memcpy(counters, &now, std::min(counters->struct_size, sizeof now));
   });
 }
 
@@ -218,7 +231,10 @@ msj_status msj_inspect(msj_context *context, const msj_inspect_options *options,
     need(json, "json");
     *json = nullptr;
     msj_inspect_options wanted{};
-    if (options != nullptr) wanted = msj::ops::read_struct(options, sizeof wanted, "options");
+    if (options != nullptr) {
+      wanted = msj::ops::read_struct(options, MSJ_SIZE_UP_TO(msj_inspect_options, zero), "options");
+    }
+    need_zero(wanted.zero);
     const auto op = text_or_empty(wanted.op);
     if (!op.empty() && msj::ops::find_op(op) == nullptr) {
       throw_error(MSJ_ERROR_INVALID_ARGUMENT, "options.op is '{}', which is no op", op);
@@ -233,6 +249,7 @@ msj_status msj_inspect(msj_context *context, const msj_inspect_options *options,
 msj_status msj_describe(char **json) {
   return guarded([&] {
     need(json, "json");
+    *json = nullptr;
     give_string(msj::api::describe(), json);
   });
 }
@@ -274,6 +291,7 @@ msj_status msj_device_alloc(msj_context *context, int32_t device, size_t bytes, 
     if (bytes == 0) return;
     const auto driver = live.pipeline.driver();
     const msj::cuda::ContextGuard current(*driver, live.pipeline.primary_context(live.pipeline.device(device).ordinal));
+    const msj::cuda::RelaxedCapture relaxed(*driver);
     CUdeviceptr pointer = 0;
     driver->check(driver->MemAlloc(&pointer, bytes), fmt::format("allocating {} bytes", bytes));
     *memory = reinterpret_cast<void *>(pointer);
@@ -286,6 +304,7 @@ msj_status msj_device_free(msj_context *context, int32_t device, void *memory) {
     if (memory == nullptr) return;
     const auto driver = live.pipeline.driver();
     const msj::cuda::ContextGuard current(*driver, live.pipeline.primary_context(live.pipeline.device(device).ordinal));
+    const msj::cuda::RelaxedCapture relaxed(*driver);
     driver->check(driver->MemFree(reinterpret_cast<CUdeviceptr>(memory)), "freeing device memory");
   });
 }
@@ -302,6 +321,7 @@ msj_status msj_device_copy(msj_context *context, int32_t device, void *to, const
     if (from == nullptr) throw_error(MSJ_ERROR_INVALID_ARGUMENT, "from is null; {} bytes are to be copied", bytes);
     const auto driver = live.pipeline.driver();
     const msj::cuda::ContextGuard current(*driver, live.pipeline.primary_context(live.pipeline.device(device).ordinal));
+    const msj::cuda::RelaxedCapture relaxed(*driver);
     if (direction == MSJ_COPY_TO_DEVICE) {
       driver->check(driver->MemcpyHtoD(reinterpret_cast<CUdeviceptr>(to), from, bytes), "copying to the device");
     } else {

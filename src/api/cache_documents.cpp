@@ -1,7 +1,8 @@
+#include <fmt/format.h>
+
 #include <nlohmann/json.hpp>
 
 #include "api/documents.h"
-#include "base/hash.h"
 #include "store/cubin_store.h"
 #include "tune/entry.h"
 
@@ -21,44 +22,50 @@ Json document(ops::Pipeline &pipeline) {
   return json;
 }
 
-bool ends_with(const std::string &text, std::string_view ending) {
-  return text.size() >= ending.size() && text.compare(text.size() - ending.size(), ending.size(), ending) == 0;
+// An entry lies at v1/<environment>/autotune/<op>/<key>.json: its place must say what it says.
+std::string entry_file_problem(const std::string &relative, std::string_view bytes) {
+  const std::string problem = tune::entry_problem(bytes);
+  if (!problem.empty()) return problem;
+  const Json entry = Json::parse(bytes, nullptr, false);
+  const std::string folder =
+      fmt::format("{}/{}/autotune/{}/", store::kFormat, entry.at("environment").get<std::string>(),
+                  entry.at("key").at("op").get<std::string>());
+  return relative.starts_with(folder) ? "" : fmt::format("it belongs into {}", folder);
 }
 
 // What is wrong with a file of the cache, by its place and content; "" if nothing.
 std::string file_problem(const std::string &relative, std::string_view bytes) {
-  if (ends_with(relative, ".cubin")) {
-    std::string why;
-    const auto file = store::decode_cubin(bytes, why);
-    if (!file) return why;
-    const std::size_t slash = relative.rfind('/') + 1;
-    return relative.substr(slash) == file->hash + ".cubin" ? "" : "its name is not the hash in its header";
-  }
-  if (ends_with(relative, ".json")) return tune::entry_problem(bytes);
-  if (ends_with(relative, ".lock")) return {};
+  if (relative.starts_with(fmt::format("{}/cubins/", store::kFormat))) return store::cubin_problem(relative, bytes);
+  if (relative.starts_with(fmt::format("{}/locks/", store::kFormat))) return {};
+  if (relative.ends_with(".json")) return entry_file_problem(relative, bytes);
   return "no file of this cache has such a name";
 }
 
 }  // namespace
 
-std::string cache_path(ops::Pipeline &pipeline) { return document(pipeline).dump(2); }
+std::string cache_path(ops::Pipeline &pipeline) { return to_text(document(pipeline)); }
 
-std::string cache_verify(ops::Pipeline &pipeline) {
-  Json json = document(pipeline);
-  json["problems"] = Json::array();
+nlohmann::ordered_json verified_files(ops::Pipeline &pipeline) {
+  Json json = {{"problems", Json::array()}};
   std::int64_t files = 0;
   for (const auto &found : pipeline.root().verify(file_problem)) {
     ++files;
     if (!found.problem.empty()) json["problems"].push_back({{"path", found.path}, {"problem", found.problem}});
   }
   json["files"] = files;
-  return json.dump(2);
+  return json;
+}
+
+std::string cache_verify(ops::Pipeline &pipeline) {
+  Json json = document(pipeline);
+  json.update(verified_files(pipeline));
+  return to_text(json);
 }
 
 std::string cache_clear(ops::Pipeline &pipeline) {
   Json json = document(pipeline);
   json["removed"] = pipeline.root().clear();
-  return json.dump(2);
+  return to_text(json);
 }
 
 }  // namespace msj::api

@@ -13,14 +13,9 @@ msj::tune::Progress serialized(const msj_context_options &options, std::mutex &m
   };
 }
 
-std::string log_level() {
-  const char *level = msj::secure_environment("MAXSIM_JIT_LOG");
-  return level == nullptr ? "" : level;
-}
-
 }  // namespace
 
 msj_context::msj_context(const msj_context_options &options, msj::ops::World world)
-    : log(log_level(), options.log, options.log_user),
-      pipeline(msj::read_settings(msj::secure_environment, options.cache_dir, options.tune), log,
-               serialized(options, progress_mutex), std::move(world)) {}
+    : settings(msj::read_settings(msj::secure_environment, options.cache_dir, options.tune)),
+      log(settings.log_level, options.log, options.log_user),
+      pipeline(settings, log, serialized(options, progress_mutex), std::move(world)) {}

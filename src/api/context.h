@@ -19,11 +19,12 @@ inline constexpr std::uint64_t kPlanMagic = 0x6d736a2d706c6e31;     // "msj-pln1
 struct msj_context {
   // `world` replaces parts of the world in tests.
   explicit msj_context(const msj_context_options &options, msj::ops::World world = {});
-  ~msj_context() { magic = 0; }
+  ~msj_context() { static_cast<volatile std::uint64_t &>(magic) = 0; }
   msj_context(const msj_context &) = delete;
   msj_context &operator=(const msj_context &) = delete;
 
   std::uint64_t magic = msj::api::kContextMagic;
+  const msj::Settings settings;
   std::mutex progress_mutex;
   msj::Log log;
   msj::ops::Pipeline pipeline;

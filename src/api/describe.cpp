@@ -102,10 +102,14 @@ Json one_op(const OpSpec &op) {
 
 }  // namespace
 
+std::string to_text(const nlohmann::ordered_json &json) {
+  return json.dump(2, ' ', false, Json::error_handler_t::replace);
+}
+
 std::string describe() {
   Json json = {{"schema", "maxsim-jit/ops/1"}, {"version", msj_version()}};
   for (const ops::Op &op : ops::all_ops()) json["ops"].push_back(one_op(*op.spec));
-  return json.dump(2);
+  return to_text(json);
 }
 
 }  // namespace msj::api

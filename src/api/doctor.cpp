@@ -63,7 +63,7 @@ void check_cache(ops::Pipeline &pipeline, Json &checks) {
   } else {
     checks.push_back(check("cache", "ok", root));
   }
-  const Json verified = Json::parse(cache_verify(pipeline));
+  const Json verified = verified_files(pipeline);
   const Json &problems = verified.at("problems");
   if (problems.empty()) {
     checks.push_back(check("cache files", "ok", fmt::format("{} files, all valid", verified.at("files").dump())));
@@ -85,7 +85,7 @@ std::string doctor(ops::Pipeline &pipeline) {
   check_driver(pipeline, checks);
   check_nvrtc(pipeline, checks);
   check_cache(pipeline, checks);
-  return Json{{"schema", "maxsim-jit/doctor/1"}, {"version", msj_version()}, {"checks", std::move(checks)}}.dump(2);
+  return to_text(Json{{"schema", "maxsim-jit/doctor/1"}, {"version", msj_version()}, {"checks", std::move(checks)}});
 }
 
 }  // namespace msj::api

@@ -1,6 +1,7 @@
 // The JSON documents of the ABI: what the library can do, what it holds, and what it found on this machine.
 #pragma once
 
+#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 
@@ -8,12 +9,16 @@
 
 namespace msj::api {
 
+// JSON text for a caller: bytes that are no UTF-8 (a path may hold any) become U+FFFD.
+[[nodiscard]] std::string to_text(const nlohmann::ordered_json &json);
+
 [[nodiscard]] std::string describe();  // maxsim-jit/ops/1
 [[nodiscard]] std::string inspect_entries(ops::Pipeline &pipeline, std::string_view op, std::string_view arch);
 [[nodiscard]] std::string inspect_cubins(ops::Pipeline &pipeline, std::string_view op, std::string_view arch);
 [[nodiscard]] std::string doctor(ops::Pipeline &pipeline);      // maxsim-jit/doctor/1
 [[nodiscard]] std::string cache_path(ops::Pipeline &pipeline);  // maxsim-jit/cache/1
 [[nodiscard]] std::string cache_verify(ops::Pipeline &pipeline);
+[[nodiscard]] nlohmann::ordered_json verified_files(ops::Pipeline &pipeline);  // of cache_verify: problems, files
 [[nodiscard]] std::string cache_clear(ops::Pipeline &pipeline);
 
 }  // namespace msj::api

@@ -26,9 +26,9 @@ void add_entry(Json &entries, const std::string &text, const char *source, std::
   Json row = {{"op", key.at("op")},           {"bucket", key.at("bucket")},           {"dtypes", key.at("dtypes")},
               {"config", entry.at("config")}, {"config_any", entry.at("config_any")}, {"source", source},
               {"environment", environment}};
-  for (const char *field : {"sizes", "timings", "rejected", "candidates", "provenance"}) {
-    if (entry.contains(field)) row[field] = entry.at(field);
-  }
+  row["sizes"] = entry.at("sizes");
+  row["timings"] = entry.at("candidates");
+  row["provenance"] = entry.at("provenance");
   entries.push_back(std::move(row));
 }
 
@@ -36,7 +36,7 @@ void add_entry(Json &entries, const std::string &text, const char *source, std::
 
 std::string inspect_entries(ops::Pipeline &pipeline, std::string_view op, std::string_view arch) {
   Json entries = Json::array();
-  for (const store::EntryFile &file : pipeline.tuner().entries().list()) {
+  for (const store::EntryFile &file : pipeline.tuner().entries().list(tune::entry_problem)) {
     add_entry(entries, file.text, "tuned", op, arch);
   }
   for (const auto &[name, text] : tune::shipped_entries()) add_entry(entries, std::string(text), "shipped", op, arch);
@@ -47,22 +47,23 @@ std::string inspect_entries(ops::Pipeline &pipeline, std::string_view op, std::s
     };
     return order(a) < order(b);
   });
-  return Json{{"schema", "maxsim-jit/inspect/1"}, {"entries", std::move(entries)}}.dump(2);
+  return to_text(Json{{"schema", "maxsim-jit/inspect/1"}, {"entries", std::move(entries)}});
 }
 
 std::string inspect_cubins(ops::Pipeline &pipeline, std::string_view op, std::string_view arch) {
   Json cubins = Json::array();
   for (const store::CubinFile &file : pipeline.specializer().store().list()) {
     const Json key = Json::parse(file.key, nullptr, false);
-    if (key.is_discarded() || !key.is_object()) continue;
-    if (!op.empty() && key.value("op", "") != op) continue;
-    if (!arch.empty() && key.value("architecture", "") != arch) continue;
+    const Json provenance = Json::parse(file.provenance, nullptr, false);
+    if (!key.is_object() || !key.contains("op") || !key.contains("architecture") || !provenance.is_object()) continue;
+    if (!op.empty() && key.at("op") != op) continue;
+    if (!arch.empty() && key.at("architecture") != arch) continue;
     Json row = {{"hash", file.hash}};
     row.update(key);
-    row["provenance"] = Json::parse(file.provenance, nullptr, false);
+    row["provenance"] = provenance;
     cubins.push_back(std::move(row));
   }
-  return Json{{"schema", "maxsim-jit/inspect/1"}, {"cubins", std::move(cubins)}}.dump(2);
+  return to_text(Json{{"schema", "maxsim-jit/inspect/1"}, {"cubins", std::move(cubins)}});
 }
 
 }  // namespace msj::api

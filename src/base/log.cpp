@@ -30,8 +30,8 @@ std::int32_t abi_level(spdlog::level::level_enum level) {
   return level == spdlog::level::info ? MSJ_LOG_INFO : MSJ_LOG_DEBUG;
 }
 
-// base_sink holds the mutex around sink_it_, so the callback sees one call at a time. Recursive: a callback may call
-// the library, which may log.
+// base_sink holds the mutex around sink_it_, so the callback sees one call at a time. Recursive, so that a callback that
+// breaks the rule and logs again meets no deadlock here.
 class CallbackSink : public spdlog::sinks::base_sink<std::recursive_mutex> {
  public:
   CallbackSink(msj_log_callback callback, void *user) : callback_(callback), user_(user) {}

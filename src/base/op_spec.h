@@ -171,7 +171,20 @@ template <typename Spec>
   return -1;
 }
 
+// The path that a config names. The config is one of the op's.
+[[nodiscard]] inline const PathSpec &path_of(const OpSpec &op, const TileConfig &config) {
+  return op.paths[static_cast<std::size_t>(find_named(op.paths, std::string_view(config.path)))];
+}
+
 // The rules that a table must keep; every table is checked with static_assert(valid(...)).
+[[nodiscard]] constexpr bool valid(std::span<const SizeSpec> sizes, std::span<const ParamSpec> params,
+                                   std::span<const PathSpec> paths) {
+  for (const PathSpec &path : paths) {
+    if (path.entries.empty() || path.entries.size() > kMaxLaunches) return false;
+    if (path.admission == nullptr || path.geometry == nullptr) return false;
+  }
+  return sizes.size() <= kMaxSizes && params.size() <= kMaxParams && !paths.empty();
+}
 [[nodiscard]] constexpr bool valid(std::span<const OperandSpec> operands, std::span<const FeatureSpec> features) {
   if (operands.size() > kMaxOperands || features.size() > kMaxFeatures) return false;
   for (const OperandSpec &operand : operands) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <exception>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -36,7 +37,11 @@ void parallel_for(std::int64_t count, int threads, const Body &body) {
   {
     std::vector<std::jthread> pool;
     const std::int64_t others = std::min<std::int64_t>(count, threads) - 1;
-    for (std::int64_t i = 0; i < others; ++i) pool.emplace_back(work);
+    try {
+      for (std::int64_t i = 0; i < others; ++i) pool.emplace_back(work);
+    } catch (const std::system_error &) {
+      // No more threads to be had: those that are there do the work.
+    }
     work();
   }
   if (first) std::rethrow_exception(first);

@@ -184,10 +184,11 @@ void print_json_report(const WarmOptions &options, const Warmer &warmer, std::in
 }
 
 void print_text_report(const Warmer &warmer, std::int64_t entries, double seconds, const msj_counters &counters) {
+  const std::int64_t all = warmer.prepared() + static_cast<std::int64_t>(warmer.failed().size());
   print_text(
-      fmt::format("prepared {} feature sets in {:.2f} s: {} compiled, {} read from disk, {} in memory; "
-                  "{} sweeps of {} candidates; {} autotune entries in the cache\n",
-                  warmer.prepared(), seconds, counters.nvrtc_invocations, counters.cubin_hits_disk,
+      fmt::format("prepared {} of {} feature sets in {:.2f} s: {} compiled, {} read from disk, {} in memory\n"
+                  "sweeps: {}, of {} candidates; autotune entries in the cache: {}\n",
+                  warmer.prepared(), all, seconds, counters.nvrtc_invocations, counters.cubin_hits_disk,
                   counters.cubin_hits_memory, counters.sweeps, counters.candidates_timed, entries));
 }
 

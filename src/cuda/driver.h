@@ -22,7 +22,6 @@ namespace msj::cuda {
   X(DeviceGet, cuDeviceGet)                                             \
   X(DeviceGetName, cuDeviceGetName)                                     \
   X(DeviceGetAttribute, cuDeviceGetAttribute)                           \
-  X(DeviceTotalMem, cuDeviceTotalMem_v2)                                \
   X(DeviceGetUuid, cuDeviceGetUuid_v2)                                  \
   X(DevicePrimaryCtxRetain, cuDevicePrimaryCtxRetain)                   \
   X(DevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease_v2)              \
@@ -53,11 +52,9 @@ namespace msj::cuda {
   X(MemcpyHtoDAsync, cuMemcpyHtoDAsync_v2)                              \
   X(MemcpyDtoDAsync, cuMemcpyDtoDAsync_v2)                              \
   X(MemsetD8Async, cuMemsetD8Async)                                     \
-  X(PointerGetAttribute, cuPointerGetAttribute)                         \
   X(EventCreate, cuEventCreate)                                         \
   X(EventDestroy, cuEventDestroy_v2)                                    \
   X(EventRecord, cuEventRecord)                                         \
-  X(EventSynchronize, cuEventSynchronize)                               \
   X(EventElapsedTime, cuEventElapsedTime)
 
 class Driver {

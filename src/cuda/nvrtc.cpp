@@ -26,8 +26,14 @@ std::vector<std::string> candidates(const Settings &settings) {
   if (!settings.libnvrtc.empty()) return {settings.libnvrtc};
   const std::vector<std::string> names = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"};
   std::vector<std::string> all = names;
-  for (const char *directory : {"/usr/local/cuda/lib64", "/usr/local/cuda/targets/x86_64-linux/lib",
-                                "/usr/local/cuda/lib", "/usr/lib/x86_64-linux-gnu"}) {
+#if defined(__aarch64__)
+  constexpr const char *kTarget = "/usr/local/cuda/targets/sbsa-linux/lib";
+  constexpr const char *kDebian = "/usr/lib/aarch64-linux-gnu";
+#else
+  constexpr const char *kTarget = "/usr/local/cuda/targets/x86_64-linux/lib";
+  constexpr const char *kDebian = "/usr/lib/x86_64-linux-gnu";
+#endif
+  for (const char *directory : {"/usr/local/cuda/lib64", kTarget, "/usr/local/cuda/lib", kDebian}) {
     for (const std::string &name : names) all.push_back(fmt::format("{}/{}", directory, name));
   }
   return all;

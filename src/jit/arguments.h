@@ -12,6 +12,8 @@ namespace msj::jit {
 class Arguments {
  public:
   Arguments(const BoundCall &call, void *workspace);
+  Arguments(const Arguments &) = delete;  // holds a pointer into itself
+  Arguments &operator=(const Arguments &) = delete;
   // What cuLaunchKernel takes: one pointer to the struct.
   [[nodiscard]] void **kernel_params() { return &struct_; }
   [[nodiscard]] int words() const { return count_; }

@@ -1,9 +1,9 @@
 #include "jit/specializer.h"
 
 #include <chrono>
-#include <ctime>
 #include <nlohmann/json.hpp>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/hash.h"
 
@@ -19,12 +19,7 @@ std::string hash_of(const std::string &source, const Specialization &specializat
 }
 
 std::string provenance_json(const std::string &nvrtc_version) {
-  const std::time_t now = std::time(nullptr);
-  std::tm utc{};
-  gmtime_r(&now, &utc);
-  char date[32];
-  std::strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", &utc);
-  const nlohmann::ordered_json json = {{"nvrtc", nvrtc_version}, {"library", msj_version()}, {"date", date}};
+  const nlohmann::ordered_json json = {{"nvrtc", nvrtc_version}, {"library", msj_version()}, {"date", utc_now()}};
   return json.dump();
 }
 
@@ -51,6 +46,7 @@ std::shared_ptr<const Cubin> Specializer::cubin(const Specialization &specializa
 
 std::shared_ptr<const Cubin> Specializer::rebuild(const Specialization &specialization) {
   const std::string key = specialization.key();
+  store_.remove(hash_of(translation_unit(specialization, sources_), specialization));
   cubins_.erase(key);
   return cubins_.get_or_make(key, [&] { return load_or_compile(specialization, false); });
 }

@@ -1,12 +1,16 @@
 // From the ABI's call to a BoundCall: every rule that a caller can break is checked here, once, from the op's table.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "base/call.h"
 #include "maxsim_jit/maxsim_jit.h"
 
 namespace msj::ops {
+
+// The size of a public struct when `last` was its last field: what the oldest caller passes.
+#define MSJ_SIZE_UP_TO(type, last) (offsetof(type, last) + sizeof(type::last))
 
 // A caller's struct of any version: at least `least` bytes, what we do not know must be zero, what it lacks reads zero.
 // Throws Error(MSJ_ERROR_INVALID_ARGUMENT) that names `what`.

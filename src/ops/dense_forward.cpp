@@ -111,6 +111,8 @@ constexpr std::array<PathSpec, 1> kPaths = {{
      .geometry = portable_geometry},
 }};
 
+static_assert(valid(kSizes, kParams, kPaths));
+
 constexpr std::array<int, 4> kCutOrder = {Nd, Nq, Ld, Lq};
 constexpr std::array<int, 2> kEmptySizes = {Nq, Nd};
 

@@ -83,6 +83,7 @@ std::string dense_admission(const DenseTile &tile, int static_d, int element_byt
 }
 
 std::int64_t dense_grid(const DenseTile &tile, std::int64_t Nq, std::int64_t Nd, std::int64_t Lq, int sm_count) {
+  if (Nq == 0 || Nd == 0) return 0;
   constexpr std::int64_t most = 2147483647;
   const std::int64_t padded = std::max<std::int64_t>(divide_up(Lq, std::int64_t{8}) * 8, 8);
   const std::int64_t fitting = std::max<std::int64_t>(tile.block_query / padded, 1);  // whole queries per block

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "jit/arguments.h"
 #include "ops/bind.h"
@@ -13,15 +14,6 @@
 namespace msj::ops {
 
 namespace {
-
-std::string utc_now() {
-  const std::time_t now = std::time(nullptr);
-  std::tm utc{};
-  gmtime_r(&now, &utc);
-  char date[32];
-  std::strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", &utc);
-  return date;
-}
 
 World with_defaults(World world) {
   if (!world.files) world.files = store::real_files();
@@ -32,10 +24,6 @@ World with_defaults(World world) {
     };
   }
   return world;
-}
-
-const PathSpec &path_of(const OpSpec &op, const TileConfig &config) {
-  return op.paths[static_cast<std::size_t>(find_named(op.paths, config.path))];
 }
 
 // In what a call differs from the one a plan was made for; "" if in nothing.
@@ -126,11 +114,7 @@ jit::Specialization Pipeline::specialize(const BoundCall &call, const TileConfig
   specialization.config = config;
   specialization.features = call.features;
   specialization.dtypes = call.dtypes;
-  for (std::size_t i = 0; i < call.op->sizes.size(); ++i) {
-    if (call.op->sizes[i].is_static) {
-      specialization.static_sizes[i] = tuner_.buckets().round_static(call.sizes[i]);
-    }
-  }
+  specialization.static_sizes = tuner_.buckets().bucket(*call.op, call.sizes).static_sizes();
   specialization.layout = call.layout;
   specialization.architecture = architecture;
   return specialization;
@@ -138,19 +122,33 @@ jit::Specialization Pipeline::specialize(const BoundCall &call, const TileConfig
 
 // ---- cold: compile, tune, load -------------------------------------------------------------------------------------
 
-std::shared_ptr<const cuda::Module> Pipeline::load(const jit::Specialization &specialization) {
-  const auto cubin = specializer_.cubin(specialization);
-  return modules_.get_or_make(cubin->hash, [&] {
+// Drivers load lazily: only resolving the functions shows whether a cubin is good.
+void Pipeline::load_from(Ready &ready, const jit::Cubin &cubin, const LaunchList &list) {
+  ready.module = modules_.get_or_make(cubin.hash, [&] {
     ++counters_.module_loads;
-    try {
-      return std::make_shared<const cuda::Module>(gpu().driver, cubin->bytes);
-    } catch (const Error &error) {
-      // What the cache held may be damaged in a way that no checksum shows: build it again, once.
-      log_.warn(fmt::format("cubin {} did not load ({}); it is built again", cubin->hash, error.what()));
-    }
-    const auto rebuilt = specializer_.rebuild(specialization);
-    return std::make_shared<const cuda::Module>(gpu().driver, rebuilt->bytes);
+    return std::make_shared<const cuda::Module>(gpu().driver, cubin.bytes);
   });
+  for (std::size_t entry = 0; entry < ready.path->entries.size(); ++entry) {
+    int shared_bytes = 0;
+    for (int i = 0; i < list.count; ++i) {
+      const KernelLaunch &launch = list.launches[static_cast<std::size_t>(i)];
+      if (launch.entry == static_cast<int>(entry)) shared_bytes = std::max(shared_bytes, launch.shared_bytes);
+    }
+    ready.functions[entry] = ready.module->function(ready.path->entries[entry], shared_bytes);
+  }
+}
+
+void Pipeline::load(Ready &ready, const jit::Specialization &specialization, const LaunchList &list) {
+  const auto cubin = specializer_.cubin(specialization);
+  try {
+    return load_from(ready, *cubin, list);
+  } catch (const Error &error) {
+    if (error.status() != MSJ_ERROR_CUDA) throw;
+    // What the cache held may be damaged in a way that no checksum shows.
+    log_.warn(fmt::format("cubin {} did not load ({}); it is built again", cubin->hash, error.what()));
+  }
+  modules_.erase(cubin->hash);
+  load_from(ready, *specializer_.rebuild(specialization), list);
 }
 
 std::shared_ptr<const Ready> Pipeline::make_ready(const BoundCall &call, const LaunchKey &key) {
@@ -165,14 +163,10 @@ std::shared_ptr<const Ready> Pipeline::make_ready(const BoundCall &call, const L
   ready->path = &path_of(*call.op, ready->config);
   ready->static_sizes = specialization.static_sizes;
   ready->sm_count = info.limits.sm_count;
-  ready->module = load(specialization);
-  const LaunchList list =
-      ready->path->geometry({ready->config, call.sizes, ready->static_sizes, call.dtypes, ready->sm_count});
-  for (int i = 0; i < list.count; ++i) {
-    const KernelLaunch &launch = list.launches[static_cast<std::size_t>(i)];
-    const auto entry = static_cast<std::size_t>(launch.entry);
-    ready->functions[entry] = ready->module->function(ready->path->entries[entry], launch.shared_bytes);
-  }
+  Sizes sizes = call.sizes;  // a call without results can be prepared: its like with results will launch
+  for (std::int64_t &size : sizes) size = std::max<std::int64_t>(size, 1);
+  load(*ready, specialization,
+       ready->path->geometry({ready->config, sizes, ready->static_sizes, call.dtypes, ready->sm_count}));
   return ready;
 }
 

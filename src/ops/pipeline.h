@@ -81,7 +81,9 @@ class Pipeline {
   [[nodiscard]] const Ready *warm_up(const BoundCall &call, const LaunchKey &key, const cuda::CallContext &context,
                                      const LaunchSite &site);
   [[nodiscard]] std::shared_ptr<const Ready> make_ready(const BoundCall &call, const LaunchKey &key);
-  [[nodiscard]] std::shared_ptr<const cuda::Module> load(const jit::Specialization &specialization);
+  // Fills in the module and every entry of the path; a cubin that does not load is built again, once.
+  void load(Ready &ready, const jit::Specialization &specialization, const LaunchList &list);
+  void load_from(Ready &ready, const jit::Cubin &cubin, const LaunchList &list);
   [[nodiscard]] jit::Specialization specialize(const BoundCall &call, const TileConfig &config,
                                                const cuda::Architecture &architecture) const;
   void launch(const BoundCall &call, const Ready &ready, const LaunchSite &site, CUcontext context);

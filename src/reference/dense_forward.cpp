@@ -21,7 +21,6 @@ constexpr std::int64_t kPanel = 8;   // document tokens side by side
 constexpr std::int64_t kPanels = 8;  // of a tile: they stay in the second-level cache
 constexpr std::int64_t kRows = 4;    // query tokens at a time
 constexpr double kNormFloor = 1e-12;
-constexpr FeatureSet kNormalize = FeatureSet{1} << 2;
 
 // Four float64 side by side, in whatever registers the machine has.
 using Lanes = double __attribute__((vector_size(32)));
@@ -38,6 +37,18 @@ constexpr std::int64_t kVectors = kPanel / 4;
 #endif
 
 const TensorView &operand(const BoundCall &call, int index) { return call.operands[static_cast<std::size_t>(index)]; }
+
+std::int64_t size(const BoundCall &call, std::string_view name) {
+  return call.sizes[static_cast<std::size_t>(find_named(call.op->sizes, name))];
+}
+
+bool has_feature(const BoundCall &call, std::string_view name) {
+  return ((call.features >> find_named(call.op->features, name)) & 1U) != 0;
+}
+
+std::int64_t param(const BoundCall &call, std::string_view name) {
+  return call.params[static_cast<std::size_t>(find_named(call.op->params, name))];
+}
 
 // The element offset of (a, b) in the leading dimensions.
 std::int64_t offset(const TensorView &view, std::int64_t a, std::int64_t b) {
@@ -62,13 +73,14 @@ struct Problem {
         d_lengths(operand(call, MSJ_DENSE_FORWARD_D_LENGTHS)),
         scores(operand(call, MSJ_DENSE_FORWARD_SCORES)),
         argmax(operand(call, MSJ_DENSE_FORWARD_ARGMAX)),
-        Nq(call.sizes[0]),
-        Nd(call.sizes[1]),
-        Lq(call.sizes[2]),
-        Ld(call.sizes[3]),
-        width(call.sizes[4]),
-        normalize((call.features & kNormalize) != 0),
-        empty_score(call.params[0] == MSJ_EMPTY_DOC_NEG_INF ? -std::numeric_limits<double>::infinity() : 0.0) {}
+        Nq(size(call, "Nq")),
+        Nd(size(call, "Nd")),
+        Lq(size(call, "Lq")),
+        Ld(size(call, "Ld")),
+        width(size(call, "d")),
+        normalize(has_feature(call, "normalize")),
+        empty_score(param(call, "empty_doc") == MSJ_EMPTY_DOC_NEG_INF ? -std::numeric_limits<double>::infinity()
+                                                                      : 0.0) {}
 
   const TensorView &q, &d, &q_mask, &d_mask, &d_lengths, &scores, &argmax;
   std::int64_t Nq, Nd, Lq, Ld, width;

@@ -38,6 +38,7 @@ std::vector<Kept> files_below(Files &files, const Opened &folder, const std::str
     const bool stale = is_temporary(visit.name) && older_than(visit.status, kTemporarySeconds);
     if (stale && is_gone(files.remove(visit.folder.handle.get(), visit.name))) return;
     const struct timespec &used = visit.status.st_mtim;
+    if (!is_temporary(visit.name) && !visit.name.ends_with(".cubin")) return;  // not ours: neither counted nor removed
     kept.push_back({used.tv_sec, used.tv_nsec, visit.relative, visit.status.st_size});
   };
   walk(files, folder, relative, {.file = on_file, .refused = eviction.refused});

@@ -174,8 +174,7 @@ ShapeBucket BucketRules::bucket(const OpSpec &op, const Sizes &sizes) const {
   return bucket;
 }
 
-// ---- representative sizes
-// --------------------------------------------------------------------------------------------
+// ---- representative sizes -----------------------------------------------------------------------------------------
 
 double operand_bytes(const OpSpec &op, const Sizes &sizes, std::span<const DType> dtypes) {
   double total = 0;

@@ -16,8 +16,7 @@ using Json = nlohmann::ordered_json;
 constexpr std::size_t kMaxBytes = std::size_t{4} << 20;
 constexpr int kMaxDepth = 8;
 
-// ---- writing
-// -----------------------------------------------------------------------------------------------------------
+// ---- writing ------------------------------------------------------------------------------------------------------
 
 // Nanoseconds are below what CUDA's events resolve.
 double rounded_ms(double milliseconds) { return std::round(milliseconds * 1e6) / 1e6; }
@@ -66,8 +65,7 @@ std::string checksum(Json json) {
   return hash_name(dump(json, -1));
 }
 
-// ---- reading
-// -----------------------------------------------------------------------------------------------------------
+// ---- reading ------------------------------------------------------------------------------------------------------
 
 // Thrown within this file alone.
 [[noreturn]] void refuse(const std::string &sentence) { throw Error(MSJ_ERROR_IO, sentence); }

@@ -18,10 +18,6 @@ namespace {
 
 constexpr std::int64_t kLeastFlushBytes = std::int64_t{64} << 20;
 
-const PathSpec &path_of(const OpSpec &op, const TileConfig &config) {
-  return op.paths[static_cast<std::size_t>(find_named(op.paths, config.path))];
-}
-
 // A trial that is loaded and can be launched.
 struct Ready {
   Ready(const std::shared_ptr<const cuda::Driver> &driver, const SweepProblem &problem, const Trial &trial)

@@ -127,7 +127,7 @@ std::string admission_problem(const AutotuneKey &key, const TileConfig &config, 
                               const DeviceLimits &limits) {
   const OpSpec &op = key.op();
   if (std::string problem = shape_problem(op, config); !problem.empty()) return problem;
-  const PathSpec &path = op.paths[static_cast<std::size_t>(find_named(op.paths, config.path))];
+  const PathSpec &path = path_of(op, config);
   if (limits.compute_capability < path.min_compute_capability ||
       limits.compute_capability > path.max_compute_capability) {
     return fmt::format("path {} runs on compute capability {} to {}, not {}", path.name, path.min_compute_capability,

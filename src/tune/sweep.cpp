@@ -4,6 +4,7 @@
 #include <atomic>
 #include <exception>
 #include <mutex>
+#include <system_error>
 #include <thread>
 
 #include "base/error.h"
@@ -12,8 +13,7 @@ namespace msj::tune {
 
 namespace {
 
-// ---- compiling
-// -------------------------------------------------------------------------------------------------------
+// ---- compiling ----------------------------------------------------------------------------------------------------
 
 // What the worker threads share: the next pair to take, and what came of each.
 class Compilation {
@@ -37,7 +37,11 @@ class Compilation {
     const std::size_t cores = std::max(1U, std::thread::hardware_concurrency());
     {
       std::vector<std::jthread> workers;
-      for (std::size_t i = 1; i < std::min(cores, pairs_.size()); ++i) workers.emplace_back([this] { work(); });
+      try {
+        for (std::size_t i = 1; i < std::min(cores, pairs_.size()); ++i) workers.emplace_back([this] { work(); });
+      } catch (const std::system_error &) {
+        // No more threads to be had: those that are there do the work.
+      }
       work();
     }
     if (failure_) std::rethrow_exception(failure_);
@@ -93,8 +97,7 @@ class Compilation {
   std::exception_ptr failure_;
 };
 
-// ---- choosing
-// ----------------------------------------------------------------------------------------------------------
+// ---- choosing -----------------------------------------------------------------------------------------------------
 
 constexpr double kNoiseFloor = 0.01;
 // However much a clock jitters, it excuses no more: else the noisiest candidate would win every tie.

@@ -40,8 +40,7 @@ std::shared_ptr<const Resolution> resolution(ConfigPair configs, Source source) 
 
 }  // namespace
 
-// ---- one sweep at a time on a GPU
-// --------------------------------------------------------------------------------------
+// ---- one sweep at a time on a GPU ---------------------------------------------------------------------------------
 
 class Tuner::GpuTurn {
  public:
@@ -73,8 +72,7 @@ std::timed_mutex &Tuner::turn_of(const std::string &uuid) {
   return turns_[uuid];
 }
 
-// ---- looking up
-// --------------------------------------------------------------------------------------------------------
+// ---- looking up ---------------------------------------------------------------------------------------------------
 
 Tuner::Tuner(Parts parts)
     : parts_(std::move(parts)),
@@ -155,7 +153,7 @@ std::shared_ptr<const Resolution> Tuner::resolve(const AutotuneKey &key, const c
   if (!found && may_sweep) {
     found = resolved_.get_or_make(name, [&] {
       Found known = find_or_fall_back(key, device);
-      return known ? known : sweep_or_wait(key, device, timer, swept);
+      return known ? known : sweep_or_default(key, device, timer, swept);
     });
   } else if (!found) {
     found = find_or_fall_back(key, device);
@@ -168,8 +166,20 @@ std::shared_ptr<const Resolution> Tuner::resolve(const AutotuneKey &key, const c
   return found;
 }
 
-// ---- sweeping
-// ----------------------------------------------------------------------------------------------------------
+// ---- sweeping -----------------------------------------------------------------------------------------------------
+
+// Where a sweep is impossible (no NVRTC beside a baked cache, no room beside a big index), the default config runs.
+Tuner::Found Tuner::sweep_or_default(const AutotuneKey &key, const cuda::DeviceInfo &device, Timer &timer,
+                                     bool &swept) {
+  try {
+    return sweep_or_wait(key, device, timer, swept);
+  } catch (const Error &error) {
+    if (error.status() != MSJ_ERROR_NO_NVRTC && error.status() != MSJ_ERROR_OUT_OF_MEMORY) throw;
+    parts_.log.warn(fmt::format("{} is not tuned for {} ({}); the default config is used", key.op().name, key.text(),
+                                error.what()));
+  }
+  return resolution(default_configs(space(key.op()), key, device.limits), Source::fallback);
+}
 
 Tuner::Found Tuner::sweep_or_wait(const AutotuneKey &key, const cuda::DeviceInfo &device, Timer &timer, bool &swept) {
   (void)default_configs(space(key.op()), key, device.limits);  // throws if a class has no candidate at all
@@ -217,11 +227,8 @@ Entry Tuner::time_candidates(const AutotuneKey &key, const cuda::DeviceInfo &dev
 Provenance Tuner::provenance(const AutotuneKey &key, const cuda::DeviceInfo &device, std::span<const Trial> trials) {
   Provenance provenance;
   provenance.driver_version = device.driver_version;
-  try {
-    provenance.nvrtc_version = parts_.nvrtc.get()->version();
-  } catch (const Error &) {
-    provenance.nvrtc_version.clear();  // every candidate came from the cache, and there is no NVRTC here
-  }
+  // Not loaded: every candidate came from the cache, whose files say what built them.
+  if (const auto nvrtc = parts_.nvrtc.peek()) provenance.nvrtc_version = nvrtc->version();
   provenance.library_version = fmt::format("{}.{}.{}", MSJ_VERSION_MAJOR, MSJ_VERSION_MINOR, MSJ_VERSION_PATCH);
   std::set<std::string> paths;
   for (const Trial &trial : trials) paths.insert(trial.config.path);
@@ -238,8 +245,7 @@ void Tuner::report(std::int64_t done, std::int64_t total) {
   if (parts_.progress) parts_.progress("sweep", done, total);
 }
 
-// ---- shipped
-// -----------------------------------------------------------------------------------------------------------
+// ---- shipped ------------------------------------------------------------------------------------------------------
 
 std::vector<ConfigPair> Tuner::ahead_of_time(const AutotuneKey &key, const cuda::Architecture &architecture,
                                              std::string_view gpu) {

@@ -78,6 +78,8 @@ class Tuner {
   [[nodiscard]] std::optional<ConfigPair> usable_shipped(const std::string &name, std::string_view text,
                                                          const AutotuneKey &key, std::string_view environment,
                                                          const DeviceLimits &limits);
+  [[nodiscard]] Found sweep_or_default(const AutotuneKey &key, const cuda::DeviceInfo &device, Timer &timer,
+                                       bool &swept);
   [[nodiscard]] Found sweep_or_wait(const AutotuneKey &key, const cuda::DeviceInfo &device, Timer &timer, bool &swept);
   [[nodiscard]] Entry time_candidates(const AutotuneKey &key, const cuda::DeviceInfo &device,
                                       const Admission &admission, std::span<const Trial> trials, Timer &timer);

@@ -431,7 +431,7 @@ class CacheTest(CommandTest):
         document = self.run_json("warm", "--manifest", manifest, "--arch", "sm_90a")
         self.assertEqual(document["prepared"], 3)
         text = self.run_command("warm", "--manifest", manifest, "--arch", "sm_90a").stdout
-        self.assertIn("prepared 3 feature sets", text)
+        self.assertIn("prepared 3 of 3 feature sets", text)
         document = self.run_json("warm", "--manifest", manifest, "--arch", "sm_12", code=1)
         self.assertEqual(len(document["failed"]), 3)
         self.assertIn("sm_12", document["failed"][0]["error"])

@@ -75,8 +75,7 @@ bool equal_bits(const std::vector<float> &a, const std::vector<float> &b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
-// ---- a part of a problem: some queries against some documents
-// --------------------------------------------------------
+// ---- a part of a problem: some queries against some documents -----------------------------------------------------
 
 struct Part {
   std::int64_t query, queries, document, documents;
@@ -122,8 +121,7 @@ bool parts_equal(msj_context *context, const Instance &instance, const std::vect
   return equal;
 }
 
-// ---- all candidates of one dtype and d
-// -------------------------------------------------------------------------------
+// ---- all candidates of one dtype and d ----------------------------------------------------------------------------
 
 class Comparison {
  public:

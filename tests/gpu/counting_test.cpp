@@ -46,8 +46,7 @@ void run_sets(const maxsim_jit::Context &context, Problem problem, Placing placi
   }
 }
 
-// ---- another process
-// -------------------------------------------------------------------------------------------------
+// ---- another process ----------------------------------------------------------------------------------------------
 
 struct Report {
   std::int64_t nvrtc_invocations = -1;

@@ -105,8 +105,7 @@ class Operand {
   DeviceBytes memory_;
 };
 
-// ---- names
-// -------------------------------------------------------------------------------------------------------------
+// ---- names --------------------------------------------------------------------------------------------------------
 
 inline std::string name(Placing placing) {
   constexpr std::array<const char *, 5> kNames = {"contiguous", "padded rows", "offset by one", "odd row stride",

@@ -5,9 +5,9 @@ set -euo pipefail
 baseline=$(dirname "$0")/maxsim_jit.abi
 command -v abidiff >/dev/null || { echo 'skipped: abidiff (Debian package abigail-tools) is not installed'; exit 77; }
 if [ "${3:-}" = --update ]; then
-  abidw --headers-dir "$2" --no-corpus-path --no-comp-dir-path --no-show-locs --drop-private-types \
+  abidw --exported-interfaces-only --headers-dir "$2" --no-corpus-path --no-comp-dir-path --no-show-locs --drop-private-types \
         --drop-undefined-syms --out-file "$baseline" "$1"
   exit
 fi
-abidiff --no-added-syms --headers-dir2 "$2" --drop-private-types "$baseline" "$1"
+abidiff --exported-interfaces-only --no-added-syms --headers-dir2 "$2" --drop-private-types "$baseline" "$1"
 echo 'the ABI is that of the baseline'

@@ -103,6 +103,12 @@ TEST_CASE("lengths that lie do not lead past the end, whatever their sum") {
       CHECK_FALSE(reason(resealed(lying)).empty());
     }
   }
+  // A key longer than the file, and a cubin as much shorter than nothing: 64 bits wrap to the right sum.
+  std::string wrapped = bytes;
+  wrapped[15] = 1;
+  const std::uint64_t cubin = sample_cubin().cubin.size() - (std::uint64_t{1} << 24);
+  for (std::size_t i = 0; i < 8; ++i) wrapped[24 + i] = static_cast<char>(cubin >> (8 * i) & 0xff);
+  CHECK(reason(resealed(wrapped)).find("truncated or extended") != std::string::npos);
   std::string empty = bytes.substr(0, kCubinHeaderBytes);
   for (std::size_t i = 12; i < 32; ++i) empty[i] = 0;
   CHECK(reason(resealed(empty)) == "holds no cubin");

@@ -14,7 +14,7 @@ struct Filled {
   explicit Filled(int files) : cache(scratch / "root", {}, faulty) {
     for (int i = 0; i < files; ++i) {
       REQUIRE(cache.root.publish(name(i), std::string(100, 'x')));
-      age(path(i), 1000 - i);
+      age(path(i), 1000 - i, 900 - i);  // the nanoseconds say the opposite
     }
   }
   [[nodiscard]] static std::string name(int i) {

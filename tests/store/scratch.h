@@ -105,8 +105,8 @@ inline int leftovers(const std::string &directory) {
 }
 
 // A modification time this many seconds ago.
-inline void age(const std::string &path, long seconds) {
-  const timespec then{::time(nullptr) - seconds, 0};
+inline void age(const std::string &path, long seconds, long nanoseconds = 0) {
+  const timespec then{::time(nullptr) - seconds, nanoseconds};
   const timespec times[2] = {then, then};
   REQUIRE(::utimensat(AT_FDCWD, path.c_str(), times, AT_SYMLINK_NOFOLLOW) == 0);
 }

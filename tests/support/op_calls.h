@@ -39,8 +39,7 @@ struct CallShape {
   bool featureless = false;     // with the optional operands that are no feature (d_lengths)
 };
 
-// ---- shapes
-// ----------------------------------------------------------------------------------------------------------
+// ---- shapes -------------------------------------------------------------------------------------------------------
 
 // Small and off any tile, but for the static sizes: `statics`, as far as the op takes it.
 [[nodiscard]] inline Sizes small_sizes(const OpSpec &op, std::int64_t statics = 128) {
@@ -88,8 +87,7 @@ struct CallShape {
   return shape;
 }
 
-// ---- calls
-// -----------------------------------------------------------------------------------------------------------
+// ---- calls --------------------------------------------------------------------------------------------------------
 
 class OpCall {
  public:
