@@ -69,7 +69,7 @@ class CacheRoot {
   // Removes everything of ours below the writable layer's root (v1/), nothing else; returns the files removed. A lock
   // that is held stays.
   std::vector<std::string> clear();
-  // If the files below `relative_dir` take more than `limit_bytes`, removes the least recently used, but never `keep`,
+  // If the cubins below `relative_dir` take more than `limit_bytes`, removes the least recently used, but never `keep`,
   // until they take 7/8 of it; also temporaries older than an hour and idle locks older than a day. Returns the bytes
   // that remain.
   std::int64_t evict(const std::string &relative_dir, std::int64_t limit_bytes, const std::string &keep = {});

@@ -27,7 +27,7 @@ bool still_there(Files &files, const Opened &folder, const std::string &name, co
 
 enum class Attempt : std::uint8_t { locked, busy, removed, failed };
 
-Attempt try_lock(Files &files, const Opened &folder, const std::string &name, const Opened &file, int &error) {
+Attempt attempt_lock(Files &files, const Opened &folder, const std::string &name, const Opened &file, int &error) {
   error = files.lock(file.handle.get(), LOCK_EX | LOCK_NB);
   if (error == -EWOULDBLOCK) return Attempt::busy;
   if (error < 0) return Attempt::failed;
@@ -51,7 +51,7 @@ LockResult lock_file(const std::shared_ptr<Files> &files, const Opened &folder, 
     if (file.absent()) return {nullptr, file.path, "can't be made: " + error_text(file.error), true};
     if (!file) return {nullptr, file.path, file.problem};
     int error = 0;
-    switch (try_lock(*files, folder, name, file, error)) {
+    switch (attempt_lock(*files, folder, name, file, error)) {
       case Attempt::locked:
         return {std::make_unique<FileLock>(files, std::move(file.handle)), {}, {}};
       case Attempt::failed:
@@ -73,7 +73,7 @@ bool remove_idle_lock(Files &files, const Opened &folder, const std::string &nam
   const Opened file = open_file(files, folder, name, O_RDWR);
   if (file.absent()) return true;
   int error = 0;
-  if (!file || try_lock(files, folder, name, file, error) != Attempt::locked) return false;
+  if (!file || attempt_lock(files, folder, name, file, error) != Attempt::locked) return false;
   return files.remove(folder.handle.get(), name) == 0;
 }
 

@@ -227,8 +227,12 @@ Entry Tuner::time_candidates(const AutotuneKey &key, const cuda::DeviceInfo &dev
 Provenance Tuner::provenance(const AutotuneKey &key, const cuda::DeviceInfo &device, std::span<const Trial> trials) {
   Provenance provenance;
   provenance.driver_version = device.driver_version;
-  // Not loaded: every candidate came from the cache, whose files say what built them.
-  if (const auto nvrtc = parts_.nvrtc.peek()) provenance.nvrtc_version = nvrtc->version();
+  // The one at hand, loaded for this if it was not: an entry must not depend on what the cubin cache held.
+  try {
+    provenance.nvrtc_version = parts_.nvrtc.get()->version();
+  } catch (const Error &) {
+    provenance.nvrtc_version.clear();  // every candidate came from the cache, and there is no NVRTC here
+  }
   provenance.library_version = fmt::format("{}.{}.{}", MSJ_VERSION_MAJOR, MSJ_VERSION_MINOR, MSJ_VERSION_PATCH);
   std::set<std::string> paths;
   for (const Trial &trial : trials) paths.insert(trial.config.path);

@@ -94,7 +94,7 @@ TEST_CASE("inspect: entries and cubins, in a stable order, filtered") {
     }
     if (entry["source"] != "tuned") continue;
     CHECK(entry["provenance"]["date"] == "2026-01-02T03:04:05Z");
-    CHECK(entry["candidates"].size() >= 12);
+    CHECK(entry["timings"].size() >= 12);
   }
   CHECK(inspect(session) == json);
   CHECK(tuned_entries(inspect(session, "dense_forward", "sm_90a")) == own_dtypes(op).size());

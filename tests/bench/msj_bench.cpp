@@ -196,7 +196,6 @@ void print_row(const Json &row) {
              row["read_ms"].get<double>(), row["matrix_ms"].get<double>(), row["floor_ms"].get<double>(),
              row["time_ms"].get<double>(), 100 * row["efficiency"].get<double>(),
              torch > 0 ? fmt::format("{:.4f}", torch) : "-", row["config"].get<std::string>());
-  std::fflush(stdout);
 }
 
 int run_bench(const Options &options) {
@@ -235,6 +234,7 @@ int run_bench(const Options &options) {
 
 int main(int argc, char **argv) {
   constexpr int kSkipped = 77;
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // rows stay in the log of a run that is stopped
   try {
     const Options options = parse(argc, argv);
     if (const std::string absence = gpu::Gpu::absence(); !absence.empty()) {

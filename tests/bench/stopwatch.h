@@ -29,7 +29,7 @@ class Stopwatch {
   [[nodiscard]] CUstream stream() const { return stream_.get(); }
 
  private:
-  static constexpr int kWarmUps = 3;
+  static constexpr int kWarmUps = 20;
   static constexpr std::int64_t kLeastFlush = std::int64_t{64} << 20;
 
   int rounds_;

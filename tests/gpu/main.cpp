@@ -8,6 +8,7 @@
 
 int main(int argc, char **argv) {
   constexpr int kSkipped = 77;
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // what was found stays in the log of a run that is stopped
   if (const std::string absence = msj::gpu::Gpu::absence(); !absence.empty()) {
     std::printf("skipped: no GPU: %s\n", absence.c_str());
     return kSkipped;

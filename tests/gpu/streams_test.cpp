@@ -299,12 +299,12 @@ TEST_CASE("the hot path does not wait for the device") {
   Fixture fixture;
   const Instance instance(small());
   const auto expected = plain_results(fixture, instance);
-  const long long cycles = 400'000'000;  // 0.2 s at 2 GHz
+  const long long cycles = 1'600'000'000;  // 0.8 s at 2 GHz
   Gpu::get().launch("spin", 1, 1, cycles);
   const auto start = std::chrono::steady_clock::now();
   run(fixture.get(), instance.call());
   const std::chrono::duration<double, std::milli> host = std::chrono::steady_clock::now() - start;
-  CHECK(host.count() < 50);
+  CHECK(host.count() < 400);  // other tests may keep the host's cores busy
   CHECK(equal(instance.results(), expected));
-  fmt::print("streams: msj_run behind 200 ms of device work returned in {:.3f} ms\n", host.count());
+  fmt::print("streams: msj_run behind 800 ms of device work returned in {:.3f} ms\n", host.count());
 }

@@ -25,7 +25,7 @@ std::string config_text(const nlohmann::json &config) {
 // The candidates of one layout class, fastest first.
 void print_timings(const nlohmann::json &entry, const std::string &layout) {
   std::vector<const nlohmann::json *> timed;
-  for (const auto &candidate : entry.at("candidates")) {
+  for (const auto &candidate : entry.at("timings")) {
     if (candidate.at("layout") == layout && !candidate.contains("rejected")) timed.push_back(&candidate);
   }
   std::sort(timed.begin(), timed.end(), [](const auto *a, const auto *b) {

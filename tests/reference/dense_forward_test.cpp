@@ -1,4 +1,5 @@
 // The reference against the definition written down as plainly as possible, on float64 values.
+#include "ops/dense_forward.h"
 #include "reference/dense_forward.h"
 
 #include <doctest/doctest.h>
@@ -49,6 +50,7 @@ struct Problem {
 
   void run(int threads = 1) {
     BoundCall call;
+    call.op = &ops::dense_forward_spec();
     call.sizes = {shape.Nq, shape.Nd, shape.Lq, shape.Ld, shape.d};
     call.features = features;
     call.params[0] = empty_doc;

@@ -18,7 +18,7 @@ struct Filled {
     }
   }
   [[nodiscard]] static std::string name(int i) {
-    return "v1/cubins/" + std::string(1, static_cast<char>('a' + i % 3)) + "/" + std::to_string(i);
+    return "v1/cubins/" + std::string(1, static_cast<char>('a' + i % 3)) + "/" + std::to_string(i) + ".cubin";
   }
   [[nodiscard]] std::string path(int i) const { return scratch / ("root/" + name(i)); }
   [[nodiscard]] std::string left() const {
@@ -44,6 +44,17 @@ TEST_CASE("above it the least recently used go, down to 7/8") {
   CHECK(filled.cache.root.evict("v1/cubins", 999) == 800);
   CHECK(filled.left() == "23456789");
   CHECK(filled.cache.journal.warnings() == 0);
+}
+
+TEST_CASE("what is no cubin is neither counted nor removed") {
+  Filled filled(10);
+  const std::string notes = filled.scratch / "root/v1/cubins/a/notes.txt";
+  write_file(notes, std::string(5000, 'x'));
+  age(notes, 5000);
+  CHECK(filled.cache.root.evict("v1/cubins", 1000) == 1000);
+  CHECK(filled.cache.root.evict("v1/cubins", 1) == 0);
+  CHECK(filled.left().empty());
+  CHECK(std::filesystem::exists(notes));
 }
 
 TEST_CASE("a use saves a file") {
