@@ -44,9 +44,10 @@ fs::path nvrtc_path() {
   return fs::canonical(found.dli_fname);
 }
 
-// Runs one test case of this program in a process of its own, where no NVRTC is loaded yet. Its output.
+// Runs one test case of this program in a process of its own, where no NVRTC is loaded yet. Its output. By process, not
+// by path: a build may replace the file meanwhile.
 std::string run_alone(const std::string &test_case, const std::string &environment) {
-  const std::string command = environment + " " + fs::read_symlink("/proc/self/exe").string() +
+  const std::string command = environment + " " + "/proc/" + std::to_string(getpid()) + "/exe" +
                               " --no-skip --test-case='" + test_case + "' 2>&1";
   std::string output;
   std::array<char, 4096> chunk{};
