@@ -65,6 +65,14 @@ std::string cache_verify(ops::Pipeline &pipeline) {
 std::string cache_clear(ops::Pipeline &pipeline) {
   Json json = document(pipeline);
   json["removed"] = pipeline.root().clear();
+  json["problems"] = Json::array();
+  const std::string writable = pipeline.settings().cache_dir;
+  const std::string locks = fmt::format("{}/{}/locks", writable, store::kFormat);
+  for (const auto &left : pipeline.root().verify(file_problem)) {
+    if (writable.empty() || !left.path.starts_with(writable) || left.path.starts_with(locks)) continue;
+    json["problems"].push_back(
+        {{"path", left.path}, {"problem", left.problem.empty() ? "is still there" : left.problem}});
+  }
   return to_text(json);
 }
 

@@ -35,13 +35,21 @@ std::string verify_text(const Json &document) {
 }
 
 std::string clear_text(const Json &document) {
-  return fmt::format("removed files: {}\n", document.at("removed").size());
+  std::string text;
+  for (const Json &left : document.at("problems")) {
+    text +=
+        fmt::format("{}: not removed: {}\n", left.at("path").get<std::string>(), left.at("problem").get<std::string>());
+  }
+  return text + fmt::format("removed files: {}\n", document.at("removed").size());
 }
 
 int run_cache(const CacheOptions &options, Console &console) {
   const maxsim_jit::Context context = make_context(console);
   const Json document = parse_library_json(context.cache(options.action));
   const bool verify = options.action == MSJ_CACHE_VERIFY;
+  if (document.at("layers").empty()) {
+    failure("there is no cache directory: set MAXSIM_JIT_CACHE_DIR, or HOME to an absolute path");
+  }
   if (options.json) {
     print_json(document);
   } else if (verify) {
@@ -49,7 +57,7 @@ int run_cache(const CacheOptions &options, Console &console) {
   } else {
     print_text(options.action == MSJ_CACHE_CLEAR ? clear_text(document) : path_text(document));
   }
-  return verify && !document.at("problems").empty() ? kExitFailed : kExitOk;
+  return document.value("problems", Json::array()).empty() ? kExitOk : kExitFailed;
 }
 
 }  // namespace

@@ -31,6 +31,11 @@ int run(int argc, char **argv, Console &console) {
   } catch (const CLI::Success &help_or_version) {
     return app.exit(help_or_version);
   } catch (const CLI::ParseError &error) {
+    const std::string first = argc > 1 ? argv[1] : "-";
+    const auto is_named = [&](const Command &command) { return command.app->get_name() == first; };
+    if (!first.starts_with('-') && std::ranges::none_of(commands, is_named)) {
+      usage_error("'{}' is no command; warm, inspect, cache, doctor or score is accepted", first);
+    }
     std::string sentence = error.what();
     std::ranges::replace(sentence, '\n', ' ');
     usage_error("{} (maxsim-jit --help, maxsim-jit COMMAND --help)", sentence);

@@ -237,9 +237,18 @@ Command add_score(CLI::App &app, const std::vector<OpInfo> &ops, Console &consol
   CLI::App *command = app.add_subcommand(
       "score", "MaxSim scores of .npy files. A file that lacks only the leading Nq or Nd holds one query or document.");
   command->add_option("--op", options->op, "the op")->capture_default_str();
-  command->add_option("--out", options->out, "write the scores to this .npy file (default: print them)");
+  command->add_option("--out", options->out, "write the scores to this .npy file (default: print them)")
+      ->check(CLI::Validator([](const std::string &text) { return text.empty() ? "it is ''; a file is accepted" : ""; },
+                             "FILE"));
   command->add_option("--top-k", options->top_k, "print the best K documents of each query, greatest score first")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Validator(
+          [](const std::string &text) {
+            std::int64_t k = 0;
+            const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), k);
+            const bool good = error == std::errc() && end == text.data() + text.size() && k > 0;
+            return good ? std::string() : fmt::format("it is '{}'; a whole number from 1 is accepted", text);
+          },
+          "K"));
   command->add_option("--device", options->device, "cpu, cuda or cuda:N (default: cuda where there is a device)");
   command->add_option("--dtype", options->dtype,
                       "convert matrices to bf16, fp16, fp32, fp8_e4m3 or fp8_e5m2, or say which fp8 a file of bytes "

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <filesystem>
 #include <iterator>
 #include <numeric>
@@ -128,6 +129,9 @@ void write_output_files(const ScoreReport &report, const ScoreJob &job, Console 
   }
 }
 
+// A NaN without the sign that it happens to have.
+std::string printed(float score) { return std::isnan(score) ? "nan" : fmt::format("{}", score); }
+
 std::string score_text(const ScoreReport &report, const ScoreJob &job) {
   const Rows rows(job.results.front());
   fmt::memory_buffer text;
@@ -135,7 +139,7 @@ std::string score_text(const ScoreReport &report, const ScoreJob &job) {
   for (std::size_t query = 0; query < rows.count(); ++query) {
     for (const std::int64_t document : documents_of(rows[query], report.top_k)) {
       fmt::format_to(std::back_inserter(text), "{:>5}  {:>8}  {}\n", query, document,
-                     rows[query][static_cast<std::size_t>(document)]);
+                     printed(rows[query][static_cast<std::size_t>(document)]));
     }
   }
   return fmt::to_string(text);

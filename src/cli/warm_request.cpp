@@ -3,7 +3,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
+#include <cstring>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -16,6 +18,15 @@ namespace msj::cli {
 namespace {
 
 using nlohmann::json;
+
+// A value as a sentence can hold it: in full if it is short.
+std::string shown(const json &value) {
+  if (value.is_structured() && value.size() > 8) return fmt::format("a JSON {} of {}", value.type_name(), value.size());
+  std::string text = value.dump(-1, ' ', false, json::error_handler_t::replace);
+  constexpr std::size_t kLongest = 80;
+  if (text.size() > kLongest) text = text.substr(0, kLongest) + "…";
+  return text;
+}
 
 std::vector<std::string_view> split(std::string_view text) {
   std::vector<std::string_view> parts;
@@ -91,10 +102,10 @@ void set_dtype(const OpInfo &op, const OperandInfo &operand, std::string_view te
 
 SizeMap sizes_from(const OpInfo &op, const json &value) {
   if (value.is_string()) return parse_sizes(op, value.get<std::string>());
-  if (!value.is_object()) usage_error("sizes are {}; an object such as {{\"Nq\": 1}} is accepted", value.dump());
+  if (!value.is_object()) usage_error("sizes are {}; an object such as {{\"Nq\": 1}} is accepted", shown(value));
   SizeMap sizes;
   for (const auto &[name, size] : value.items()) {
-    add_size(op, name, size.is_number_integer() ? std::optional(size.get<std::int64_t>()) : std::nullopt, size.dump(),
+    add_size(op, name, size.is_number_integer() ? std::optional(size.get<std::int64_t>()) : std::nullopt, shown(size),
              sizes);
   }
   return complete(op, std::move(sizes));
@@ -103,7 +114,7 @@ SizeMap sizes_from(const OpInfo &op, const json &value) {
 FeatureSet set_from(const OpInfo &op, const json &names) {
   FeatureSet set = 0;
   for (const json &name : names) {
-    if (!name.is_string()) usage_error("features hold {}; names of features are accepted", name.dump());
+    if (!name.is_string()) usage_error("features hold {}; names of features are accepted", shown(name));
     set |= feature_bit(op, name.get<std::string>());
   }
   return set;
@@ -112,7 +123,7 @@ FeatureSet set_from(const OpInfo &op, const json &names) {
 std::vector<FeatureSet> feature_sets_from(const OpInfo &op, const json &value) {
   if (value.is_string()) return parse_features(op, value.get<std::string>());
   if (!value.is_array()) {
-    usage_error("features are {}; \"all\", \"none\", a list of names or a list of lists is accepted", value.dump());
+    usage_error("features are {}; \"all\", \"none\", a list of names or a list of lists is accepted", shown(value));
   }
   const bool nested = std::ranges::any_of(value, [](const json &item) { return item.is_array(); });
   if (!nested) return {set_from(op, value)};
@@ -127,12 +138,12 @@ std::vector<FeatureSet> feature_sets_from(const OpInfo &op, const json &value) {
 
 std::string string_field(const json &item, const char *field) {
   if (!item.contains(field)) usage_error("'{}' is missing; op, sizes and dtype are needed", field);
-  if (!item.at(field).is_string()) usage_error("'{}' is {}; a string is accepted", field, item.at(field).dump());
+  if (!item.at(field).is_string()) usage_error("'{}' is {}; a string is accepted", field, shown(item.at(field)));
   return item.at(field).get<std::string>();
 }
 
 WarmRequest request_from(std::span<const OpInfo> ops, const json &item) {
-  if (!item.is_object()) usage_error("it is {}; an object with op, sizes, dtype and features is accepted", item.dump());
+  if (!item.is_object()) usage_error("it is {}; an object with op, sizes, dtype and features is accepted", shown(item));
   for (const auto &[key, value] : item.items()) {
     if (key != "op" && key != "sizes" && key != "dtype" && key != "features") {
       usage_error("it has '{}'; op, sizes, dtype and features are accepted", key);
@@ -144,13 +155,23 @@ WarmRequest request_from(std::span<const OpInfo> ops, const json &item) {
           feature_sets_from(op, item.value("features", json("all")))};
 }
 
+// Deep enough for every manifest, and far from what would exhaust the stack of a recursive walk.
+constexpr int kMaxDepth = 16;
+
 json parse_file(const std::filesystem::path &file) {
+  if (std::filesystem::is_directory(file)) {
+    failure("{}: the manifest is a directory; a JSON file is accepted", file.native());
+  }
   std::ifstream stream(file, std::ios::binary);
-  if (!stream) failure("{}: the manifest cannot be opened", file.native());
+  if (!stream) failure("{}: the manifest cannot be opened: {}", file.native(), std::strerror(errno));
   std::ostringstream text;
   text << stream.rdbuf();
+  const auto shallow = [&](int depth, json::parse_event_t, const json &) {
+    if (depth > kMaxDepth) failure("{}: the manifest is nested deeper than {} levels", file.native(), kMaxDepth);
+    return true;
+  };
   try {
-    return json::parse(text.str());
+    return json::parse(text.str(), shallow);
   } catch (const json::exception &error) {
     failure("{}: the manifest is not JSON: {}", file.native(), error.what());
   }

@@ -254,12 +254,19 @@ void Tuner::report(std::int64_t done, std::int64_t total) {
 std::vector<ConfigPair> Tuner::ahead_of_time(const AutotuneKey &key, const cuda::Architecture &architecture,
                                              std::string_view gpu) {
   std::vector<ConfigPair> pairs = {default_configs(space(key.op()), key, architecture.limits)};
+  bool is_known = gpu.empty();
   for (const auto &[name, text] : shipped_entries(parts_.configs)) {
     const std::string_view below = std::string_view(name).substr(kShipped.size());
     const std::string environment(below.substr(0, below.find('/')));
+    is_known |= is_environment_of(environment, architecture, gpu);
     if (name != shipped_name(environment, key) || !is_environment_of(environment, architecture, gpu)) continue;
     const auto configs = usable_shipped(name, text, key, environment, architecture.limits);
     if (configs && std::find(pairs.begin(), pairs.end(), *configs) == pairs.end()) pairs.push_back(*configs);
+  }
+  if (!is_known) {
+    parts_.log.warn_once(fmt::format("gpu {}", gpu),
+                         fmt::format("no entry is shipped for a GPU '{}' of {}: only default configs are compiled", gpu,
+                                     architecture.name));
   }
   return pairs;
 }

@@ -95,7 +95,7 @@ class CommandTest(unittest.TestCase):
         self.cache = self.directory / "cache"
 
     def run_command(self, *arguments, code=0, environment=None, **options):
-        full = dict(os.environ, MAXSIM_JIT_CACHE_DIR=str(self.cache), **(environment or {}))
+        full = {**os.environ, "MAXSIM_JIT_CACHE_DIR": str(self.cache), **(environment or {})}
         result = subprocess.run([COMMAND, *map(str, arguments)], capture_output=True, text=True, timeout=600, env=full, **options)
         self.assertEqual(result.returncode, code, f"{arguments}\nstdout: {result.stdout}\nstderr: {result.stderr}")
         return result
@@ -132,6 +132,10 @@ class UsageTest(CommandTest):
 
     def test_bad_command_lines_exit_2(self):
         lines = [
+            (["frob"], "'frob' is no command"),
+            (["score", "--q", "x", "--d", "x", "--top-k", "0"], "a whole number from 1"),
+            (["score", "--q", "x", "--d", "x", "--top-k", "99999999999999999999"], "a whole number from 1"),
+            (["score", "--q", "x", "--d", "x", "--out", ""], "a file is accepted"),
             (["score"], "--q is missing"),
             ([], ""),
             (["frobnicate"], ""),
@@ -443,6 +447,13 @@ class CacheTest(CommandTest):
             manifest.write_text(text)
             self.assert_sentence(self.run_command("warm", "--manifest", manifest, "--arch", "sm_90a", code=1), "m.json", part)
         self.assert_sentence(self.run_command("warm", "--manifest", "/none/m.json", code=1), "/none/m.json")
+        self.assert_sentence(self.run_command("warm", "--manifest", self.directory, code=1), "is a directory")
+        for depth in (18, 1000, 200000):  # the last exhausted the stack of whoever walked it
+            manifest.write_text("[" * depth + "]" * depth)
+            self.assert_sentence(self.run_command("warm", "--manifest", manifest, "--arch", "sm_90a", code=1), "nested deeper")
+        manifest.write_text(json.dumps([{"op": "x" * 5000}]))
+        result = self.run_command("warm", "--manifest", manifest, "--arch", "sm_90a", code=1)
+        self.assertEqual(len(result.stderr.splitlines()), 1)
 
     def test_without_a_gpu_warm_needs_arch(self):
         result = self.run_command("warm", "--op", "dense_forward", "--sizes", self.SIZES, "--dtype", "bf16", code=1,
@@ -506,6 +517,23 @@ class CacheTest(CommandTest):
         self.assertIn("removed", self.run_command("cache", "clear").stdout)
         self.assertEqual(list(self.cache.rglob("*.cubin")), [])
         self.assertEqual(self.run_json("cache", "verify")["problems"], [])
+
+    def test_a_cache_that_cannot_be_cleared_exits_1(self):
+        self.need_nvrtc()
+        self.warm()
+        self.cache.chmod(0o777)  # not to be trusted: nothing in it is touched
+        result = self.run_command("cache", "clear", code=1)
+        self.assertIn("not removed", result.stdout)
+        self.assertTrue(list(self.cache.rglob("*.cubin")))
+        self.cache.chmod(0o700)
+        self.run_command("cache", "clear")
+        self.assertEqual(list(self.cache.rglob("*.cubin")), [])
+
+    def test_no_cache_directory_is_said(self):
+        for action in ("path", "verify", "clear"):
+            result = self.run_command("cache", action, code=1, environment={"MAXSIM_JIT_CACHE_DIR": "", "HOME": "", "XDG_CACHE_HOME": ""})
+            self.assertIn("MAXSIM_JIT_CACHE_DIR", result.stderr)
+            self.assertEqual(result.stdout, "")
 
     def test_doctor(self):
         document = self.run_json("doctor")
