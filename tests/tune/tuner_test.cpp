@@ -223,7 +223,9 @@ TEST_CASE("tuner: ahead of time, the default and every distinct shipped pair of 
   CHECK(configs("sm_80", "") == std::vector{kDefault});
   CHECK(configs("sm_90a", "", toy_key(toy_sizes(9, 9, 9, 9))) == std::vector{kDefault});
   CHECK(tune::shipped_entries(options.configs).size() == 2);
-  CHECK(tuning.warnings().empty());
+  // A GPU that no entry is of is most likely misspelt.
+  REQUIRE(tuning.warnings().size() == 1);
+  CHECK(tuning.warnings()[0].find("no entry is shipped for a GPU 'H100' of sm_90a") != std::string::npos);
 }
 
 TEST_CASE("tuner: a damaged entry is swept again and replaced, with one warning") {
