@@ -158,22 +158,15 @@ WarmRequest request_from(std::span<const OpInfo> ops, const json &item) {
 // Deep enough for every manifest, and far from what would exhaust the stack of a recursive walk.
 constexpr int kMaxDepth = 16;
 
-json parse_file(const std::filesystem::path &file) {
-  if (std::filesystem::is_directory(file)) {
-    failure("{}: the manifest is a directory; a JSON file is accepted", file.native());
-  }
-  std::ifstream stream(file, std::ios::binary);
-  if (!stream) failure("{}: the manifest cannot be opened: {}", file.native(), std::strerror(errno));
-  std::ostringstream text;
-  text << stream.rdbuf();
+json parse_json(std::string_view text, std::string_view file) {
   const auto shallow = [&](int depth, json::parse_event_t, const json &) {
-    if (depth > kMaxDepth) failure("{}: the manifest is nested deeper than {} levels", file.native(), kMaxDepth);
+    if (depth > kMaxDepth) failure("{}: the manifest is nested deeper than {} levels", file, kMaxDepth);
     return true;
   };
   try {
-    return json::parse(text.str(), shallow);
+    return json::parse(text, shallow);
   } catch (const json::exception &error) {
-    failure("{}: the manifest is not JSON: {}", file.native(), error.what());
+    failure("{}: the manifest is not JSON: {}", file, error.what());
   }
 }
 
@@ -227,10 +220,10 @@ std::vector<FeatureSet> parse_features(const OpInfo &op, std::string_view text) 
   return {set};
 }
 
-std::vector<WarmRequest> read_manifest(std::span<const OpInfo> ops, const std::filesystem::path &file) {
-  const json document = parse_file(file);
+std::vector<WarmRequest> parse_manifest(std::span<const OpInfo> ops, std::string_view text, std::string_view file) {
+  const json document = parse_json(text, file);
   if (!document.is_array()) {
-    failure("{}: the manifest is a JSON {}; a list of {{op, sizes, dtype, features}} is accepted", file.native(),
+    failure("{}: the manifest is a JSON {}; a list of {{op, sizes, dtype, features}} is accepted", file,
             document.type_name());
   }
   std::vector<WarmRequest> requests;
@@ -238,10 +231,21 @@ std::vector<WarmRequest> read_manifest(std::span<const OpInfo> ops, const std::f
     try {
       requests.push_back(request_from(ops, item));
     } catch (const UsageError &error) {
-      failure("{}: item {} of the manifest: {}", file.native(), requests.size(), error.what());
+      failure("{}: item {} of the manifest: {}", file, requests.size(), error.what());
     }
   }
   return requests;
+}
+
+std::vector<WarmRequest> read_manifest(std::span<const OpInfo> ops, const std::filesystem::path &file) {
+  if (std::filesystem::is_directory(file)) {
+    failure("{}: the manifest is a directory; a JSON file is accepted", file.native());
+  }
+  std::ifstream stream(file, std::ios::binary);
+  if (!stream) failure("{}: the manifest cannot be opened: {}", file.native(), std::strerror(errno));
+  std::ostringstream text;
+  text << stream.rdbuf();
+  return parse_manifest(ops, text.str(), file.native());
 }
 
 }  // namespace msj::cli

@@ -36,4 +36,8 @@ struct WarmRequest {
 // file and the item.
 [[nodiscard]] std::vector<WarmRequest> read_manifest(std::span<const OpInfo> ops, const std::filesystem::path &file);
 
+// The same for a text in memory; `file` is for messages.
+[[nodiscard]] std::vector<WarmRequest> parse_manifest(std::span<const OpInfo> ops, std::string_view text,
+                                                      std::string_view file);
+
 }  // namespace msj::cli
