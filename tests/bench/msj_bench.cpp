@@ -1,10 +1,15 @@
 // DESIGN section 8 measured: dense_forward through the public API against the ceilings of the same run.
 //
-//   msj_bench [--peers FILE] [--json FILE] [--rounds N] [--seconds N] [--quick]
+//   msj_bench [--peers FILE] [--json FILE] [--rounds N] [--seconds N] [--quick] [--shapes A,B] [--candidates]
+//
+// --candidates: bf16 without features alone, and every candidate of the space on the shape itself, where the tuner
+// times its bucket's representative sizes.
 //
 // The read ceiling is measured here; matrix rates and torch's times come from peers.py's file. The floor of a problem
 // is the larger of its read's time and flops / matrix rate; efficiency = floor / (time - empty launch). Configs are
 // those that the library's tuner chose (MAXSIM_JIT_CACHE_DIR may hold its entries already). Exit status 77: no GPU.
+#define DOCTEST_CONFIG_IMPLEMENT  // the tests' helpers check with it
+#include <doctest/doctest.h>
 #include <fmt/format.h>
 
 #include <chrono>
@@ -17,6 +22,7 @@
 #include "api/context.h"
 #include "bench/shapes.h"
 #include "bench/stopwatch.h"
+#include "gpu/candidates.h"
 #include "gpu/instance.h"
 #include "support/scratch.h"
 
@@ -31,6 +37,8 @@ struct Options {
   int rounds = 25;
   double seconds = 1e9;
   bool quick = false;
+  std::string shapes;  // ",A,B,"; "" for all
+  bool candidates = false;
 };
 
 Options parse(int argc, char **argv) {
@@ -51,6 +59,10 @@ Options parse(int argc, char **argv) {
       options.seconds = std::stod(value());
     else if (word == "--quick")
       options.quick = true;
+    else if (word == "--shapes")
+      options.shapes = "," + value() + ",";
+    else if (word == "--candidates")
+      options.candidates = true;
     else
       throw std::runtime_error("unknown option " + word);
   }
@@ -64,19 +76,22 @@ struct Case {
   FeatureSet features;
 };
 
-std::vector<Case> cases_of(bool quick) {
+std::vector<Case> cases_of(const Options &options) {
   std::vector<Case> cases;
   const auto add = [&](DType dtype, FeatureSet features, const std::vector<std::string> &names) {
     for (const bench::Shape &shape : bench::kDenseShapes) {
       const bool named = std::find(names.begin(), names.end(), shape.name) != names.end();
-      if (names.empty() || named) cases.push_back({shape, dtype, features});
+      const bool wanted =
+          options.shapes.empty() || options.shapes.find("," + std::string(shape.name) + ",") != std::string::npos;
+      if (wanted && (names.empty() || named)) cases.push_back({shape, dtype, features});
     }
   };
-  if (quick) {
+  if (options.quick) {
     add(DType::bf16, 0, {"rerank-1k", "train-128"});
     return cases;
   }
   add(DType::bf16, 0, {});
+  if (options.candidates) return cases;
   add(DType::f32, 0, {"rerank-10k", "colpali", "batch32-10k", "train-128"});
   add(DType::f16, 0, {"rerank-10k", "rerank-long", "colpali"});
   add(DType::bf16, gpu::kAllFeatures, {});
@@ -86,7 +101,7 @@ std::vector<Case> cases_of(bool quick) {
 class Bench {
  public:
   Bench(const Options &options, const maxsim_jit::Context &context)
-      : context_(context), stopwatch_(options.rounds), sink_(256) {
+      : options_(options), context_(context), stopwatch_(options.rounds), sink_(256) {
     if (!options.peers.empty()) {
       std::ifstream file(options.peers);
       peers_ = Json::parse(file, nullptr, false);
@@ -109,6 +124,7 @@ class Bench {
     const std::chrono::duration<double> preparing = std::chrono::steady_clock::now() - prepared;
     const Measured ours = time_scores(instance, plan);
     const double read = read_ms(instance) - empty_ms_;
+    const Measured again = time_scores(instance, plan);  // a state of the machine that passes shows as a difference
     const double rate = matrix_rate(c.dtype);
     const double flops = rate > 0 ? 2 * p.multiply_adds() / (rate * 1e9) : 0;
     const double floor = std::max(read, flops);
@@ -121,6 +137,7 @@ class Bench {
                 {"dtype", name(p.dtype)},
                 {"features", gpu::features_text(p.features)},
                 {"time_ms", ours.median_ms},
+                {"again_ms", again.median_ms},
                 {"deviation", ours.deviation},
                 {"rounds", ours.rounds},
                 {"read_ms", read},
@@ -130,6 +147,7 @@ class Bench {
                 {"config", to_string(plan.get()->ready->config)},
                 {"prepare_seconds", preparing.count()}};
     if (const Json *peer = peer_of(c)) row["torch"] = *peer;
+    if (options_.candidates) row["candidates"] = time_candidates(instance);
     return row;
   }
 
@@ -143,6 +161,24 @@ class Bench {
     auto call = instance.call();
     call.launch(launch);
     return stopwatch_.time([&](CUstream) { maxsim_jit::run(context_, call); });
+  }
+
+  Json time_candidates(const gpu::Instance &instance) {
+    const gpu::Problem &p = instance.problem();
+    const testing::ScratchDirectory root;
+    gpu::ForcedContexts contexts(root.path());
+    contexts.compile_sweep(p.dtype, p.d);
+    Json rows = Json::array();
+    std::size_t index = 0;
+    for (const gpu::Candidate &candidate : gpu::admitted_candidates(p.dtype, p.d)) {
+      if (!candidate.takes(gpu::layout_of(p))) continue;
+      const auto session = contexts.context(candidate.config, index++);
+      auto call = instance.call(stopwatch_.stream());
+      const Measured time = stopwatch_.time([&](CUstream) { gpu::run(session->get(), call); });
+      rows.push_back({{"config", to_string(candidate.config)}, {"time_ms", time.median_ms}});
+      fmt::print("    {:8.4f} ms +- {:.1f} % {}\n", time.median_ms, 100 * time.deviation, to_string(candidate.config));
+    }
+    return rows;
   }
 
   // The same bytes read, at the best of a few grids.
@@ -181,6 +217,7 @@ class Bench {
     return &peers_["shapes"][key];
   }
 
+  const Options &options_;
   const maxsim_jit::Context &context_;
   bench::Stopwatch stopwatch_;
   gpu::DeviceBytes sink_;
@@ -213,7 +250,7 @@ int run_bench(const Options &options) {
              options.rounds);
   fmt::print("{:<14} {:<4} {:<38} {:>8} {:>8} {:>8} {:>8} {:>8} {:>9} config\n", "shape", "type", "features", "read",
              "matrix", "floor", "ours", "of floor", "torch");
-  for (const Case &c : cases_of(options.quick)) {
+  for (const Case &c : cases_of(options)) {
     const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
     if (spent.count() > options.seconds) {
       fmt::print("stopped after {:.0f} s\n", spent.count());
@@ -227,7 +264,7 @@ int run_bench(const Options &options) {
     }
   }
   if (!options.json.empty()) testing::write_text(options.json, document.dump(1) + "\n");
-  return document["rows"].size() == cases_of(options.quick).size() ? 0 : 1;
+  return document["rows"].size() == cases_of(options).size() ? 0 : 1;
 }
 
 }  // namespace

@@ -94,13 +94,20 @@ TEST_CASE("default configs compile for every architecture without spills: every 
   jobs.check_all();
 }
 
-TEST_CASE("all features of every candidate compile without spills, bf16 and f32 at d 128") {
+TEST_CASE("all features of every candidate compile without spills: every dtype, each at two architectures and sizes") {
+  struct Place {
+    std::string_view architecture;
+    std::int64_t statics;
+  };
+  constexpr std::array<Place, 6> kPlaces = {
+      {{"sm_90a", 128}, {"sm_80", 16}, {"sm_90a", 48}, {"sm_100a", 128}, {"sm_80", 128}, {"sm_120a", 96}}};
   CompileJobs jobs;
   for (const ops::Op &op : ops::all_ops()) {
-    const auto dtypes = own_dtypes(*op.spec);
-    for (const auto &own : {dtypes.front(), dtypes.back()}) {
-      for (const std::string_view architecture : {"sm_90a", "sm_80"}) {
-        jobs.add_candidates(*op.spec, op.spec->all_features(), own, architecture, 128);
+    std::size_t next = 0;
+    for (const auto &own : own_dtypes(*op.spec)) {
+      for (int i = 0; i < 2; ++i) {
+        const Place &place = kPlaces[next++ % kPlaces.size()];
+        jobs.add_candidates(*op.spec, op.spec->all_features(), own, place.architecture, place.statics);
       }
     }
   }

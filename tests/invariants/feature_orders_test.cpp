@@ -13,10 +13,12 @@ using namespace msj::testing;
 
 namespace {
 
-std::string entry_of_order(const OpSpec &op, const std::vector<FeatureSet> &order, Strides streamed) {
+std::string entry_of_order(const OpSpec &op, const std::vector<FeatureSet> &order, Strides streamed,
+                           bool featureless = false) {
   const ScratchDirectory cache;
   Session session(cache.path());
   CallShape shape = small_call(op, 0, streamed);
+  shape.featureless = featureless;
   for (const FeatureSet set : order) {
     shape.features = set;
     session.must_run(shape);
@@ -46,5 +48,7 @@ TEST_CASE("the order of the feature sets leaves no trace") {
     CHECK(entry_of_order(*op.spec, descending, Strides::contiguous) == entry);
     CHECK(entry_of_order(*op.spec, shuffled, Strides::contiguous) == entry);
     CHECK(entry_of_order(*op.spec, ascending, Strides::offset_by_one) == entry);  // nor does the first layout class
+    // Nor do operands that are no feature.
+    CHECK(entry_of_order(*op.spec, ascending, Strides::contiguous, true) == entry);
   }
 }
