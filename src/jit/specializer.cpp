@@ -52,12 +52,8 @@ std::shared_ptr<const Cubin> Specializer::rebuild(const Specialization &speciali
 }
 
 std::shared_ptr<const Cubin> Specializer::from_disk(const std::string &hash, const std::string &key) {
-  auto file = store_.load(hash);
+  auto file = store_.load(hash, key);
   if (!file) return nullptr;
-  if (file->key != key) {
-    log_.warn(fmt::format("cubin {} was made from another specialization than its name says; it is built again", hash));
-    return nullptr;
-  }
   ++counters_.cubin_hits_disk;
   return std::make_shared<const Cubin>(Cubin{hash, std::move(file->cubin), {}});
 }

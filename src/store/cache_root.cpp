@@ -11,7 +11,6 @@
 #include "store/evict.h"
 #include "store/lock.h"
 #include "store/path.h"
-#include "store/publish.h"
 #include "store/walk.h"
 
 namespace msj::store {
@@ -40,6 +39,12 @@ bool is_lock(std::string_view relative) { return parent_of(relative) == kLocks; 
 bool has_our_ending(std::string_view name) { return name.ends_with(".cubin") || name.ends_with(".json"); }
 bool is_ours(const Visit &visit) {
   return is_temporary(visit.name) || has_our_ending(visit.name) || is_lock(visit.relative);
+}
+
+// What someone else baked must be readable by those who are to use it.
+Opened advised(bool is_own, Opened opened) {
+  if (!is_own && opened.error == EACCES) opened.problem += " (its owner shares the cache by chmod -R go+rX)";
+  return opened;
 }
 
 }  // namespace
@@ -73,6 +78,15 @@ void CacheRoot::not_kept(const Layer &layer, const Opened &refused) {
   not_kept(layer, refused.path, refused.absent() ? "can't be made" : refused.problem);
 }
 
+// A directory at a file's name is to blame itself, as on reading.
+void CacheRoot::not_kept(const Layer &layer, const std::string &path, const Published &failed) {
+  if (failed.error != EISDIR) return not_kept(layer, path, failed.problem);
+  Opened in_the_way;
+  in_the_way.path = path;
+  in_the_way.problem = "is a directory, not a file";
+  not_used(in_the_way);
+}
+
 // ---- layers --------------------------------------------------------------------------------------------------------
 
 std::vector<std::string> CacheRoot::layers() const {
@@ -92,7 +106,7 @@ Opened CacheRoot::open_folder(const Layer &layer, std::string_view relative, Mis
     root.problem = fmt::format("can't be reached: {} {}", root.path, root.problem);
     root.path = layer.path;
   }
-  return open_below(*files_, std::move(root), relative, missing);
+  return advised(layer.writable, open_below(*files_, std::move(root), relative, missing));
 }
 
 const CacheRoot::Layer *CacheRoot::writable_layer() {
@@ -126,7 +140,7 @@ std::optional<std::string> CacheRoot::read_from(const Layer &layer, const std::s
     not_used(folder);
     return std::nullopt;
   }
-  Opened file = open_file(*files_, folder, std::string(name_of(relative)), O_RDONLY);
+  Opened file = advised(layer.writable, open_file(*files_, folder, std::string(name_of(relative)), O_RDONLY));
   std::string bytes;
   if (file) file.problem = read_all(*files_, file, bytes);
   if (file && file.problem.empty() && reading.check) file.problem = reading.check(bytes);
@@ -152,13 +166,11 @@ std::optional<std::string> CacheRoot::read(const std::string &relative, std::str
 
 std::vector<std::string> CacheRoot::list(const std::string &relative_dir) {
   std::set<std::string> found;
-  const Visitor visitor = {.file =
-                               [&](const Visit &visit) {
-                                 if (S_ISREG(visit.status.st_mode) && !is_temporary(visit.name)) {
-                                   found.insert(visit.relative);
-                                 }
-                               },
-                           .refused = [this](const Opened &refused) { not_used(refused); }};
+  const auto on_file = [&](const Visit &visit) {
+    if (!S_ISREG(visit.status.st_mode)) return not_used(open_file(*files_, visit.folder, visit.name, O_RDONLY));
+    if (!is_temporary(visit.name)) found.insert(visit.relative);
+  };
+  const Visitor visitor = {.file = on_file, .refused = [this](const Opened &refused) { not_used(refused); }};
   for (const Layer &layer : layers_) {
     const Opened folder = open_folder(layer, relative_dir, Missing::leave);
     if (folder) {
@@ -186,7 +198,7 @@ bool CacheRoot::publish(const std::string &relative, std::string_view bytes) {
                                     : Published{false, {}, folder.error};
     if (result.error == ENOENT && attempt < kAttempts) continue;
     if (!folder) not_kept(*layer, folder);
-    if (!result.problem.empty()) not_kept(*layer, path, result.problem);
+    if (!result.problem.empty()) not_kept(*layer, path, result);
     return result.done;
   }
 }

@@ -21,6 +21,7 @@
 #include "base/log.h"
 #include "base/settings.h"
 #include "store/files.h"
+#include "store/publish.h"
 #include "store/trust.h"
 
 namespace msj::store {
@@ -100,6 +101,7 @@ class CacheRoot {
   void not_used(const Opened &refused);
   void not_kept(const Layer &layer, const std::string &path, const std::string &problem);
   void not_kept(const Layer &layer, const Opened &refused);
+  void not_kept(const Layer &layer, const std::string &path, const Published &failed);
 
   std::vector<Layer> layers_;
   std::string writable_problem_;

@@ -44,20 +44,21 @@ std::string cubin_problem(std::string_view relative, std::string_view bytes) {
   return why;
 }
 
-std::optional<CubinFile> CubinStore::read(const std::string &hash, bool is_use) {
+std::optional<CubinFile> CubinStore::read(const std::string &hash, std::string_view key, bool is_use) {
   std::optional<CubinFile> file;
   const auto check = [&](std::string_view bytes) {
     std::string why;
     file = decode_as(hash, bytes, why);
+    if (file && !key.empty() && file->key != key) why = "was made from another specialization than its name says";
     return why;
   };
   const bool found = root_.read(relative_path(hash), nullptr, {.check = check, .is_use = is_use}).has_value();
   return found ? std::move(file) : std::nullopt;
 }
 
-std::optional<CubinFile> CubinStore::load(const std::string &hash) {
+std::optional<CubinFile> CubinStore::load(const std::string &hash, std::string_view key) {
   if (!is_cubin_hash(hash)) return std::nullopt;
-  return read(hash, true);
+  return read(hash, key, true);
 }
 
 void CubinStore::save(const CubinFile &file) {
@@ -84,7 +85,7 @@ std::vector<CubinFile> CubinStore::list() {
   std::vector<CubinFile> files;
   for (const std::string &relative : root_.list(std::string(kCubins))) {
     const std::string hash = hash_of(relative);
-    std::optional<CubinFile> file = hash.empty() ? std::nullopt : read(hash, false);
+    std::optional<CubinFile> file = hash.empty() ? std::nullopt : read(hash, {}, false);
     if (!file) continue;
     file->cubin.clear();
     file->cubin.shrink_to_fit();

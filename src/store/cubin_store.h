@@ -27,9 +27,9 @@ class CubinStore {
  public:
   CubinStore(CacheRoot &root, Log &log) : root_(root), log_(log) {}
 
-  // From the first layer that has it and can be trusted. Anything invalid is a miss with one warning. A hit refreshes
-  // the file's time (for eviction) where the layer can be written.
-  [[nodiscard]] std::optional<CubinFile> load(const std::string &hash);
+  // From the first layer that has it, can be trusted and, if `key` is not "", holds this key text. Anything else is a
+  // miss with one warning. A hit refreshes the file's time (for eviction) where the layer can be written.
+  [[nodiscard]] std::optional<CubinFile> load(const std::string &hash, std::string_view key = {});
   // Publishes into the writable layer, then evicts the least recently used above the size cap, never this one. Failing
   // is one warning.
   void save(const CubinFile &file);
@@ -39,7 +39,7 @@ class CubinStore {
   [[nodiscard]] std::vector<CubinFile> list();
 
  private:
-  [[nodiscard]] std::optional<CubinFile> read(const std::string &hash, bool is_use);
+  [[nodiscard]] std::optional<CubinFile> read(const std::string &hash, std::string_view key, bool is_use);
   void evict(const std::string &relative);
 
   CacheRoot &root_;

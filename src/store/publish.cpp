@@ -47,6 +47,14 @@ Published fill(Files &files, Handle temporary, std::string_view bytes) {
   return {true, {}, 0};
 }
 
+// Over whatever is at the name. An empty directory is in the way of a rename, and holds nothing that anybody could
+// miss; one that holds something stays.
+int put_in_place(Files &files, int directory, const std::string &temporary, const std::string &name) {
+  const int renamed = files.rename(directory, temporary, name);
+  if (renamed != -EISDIR || files.remove_directory(directory, name) < 0) return renamed;
+  return files.rename(directory, temporary, name);
+}
+
 // The rename itself is on disk once the directory is synced; file systems that can't do that say EINVAL.
 Published sync_directory(Files &files, const Opened &folder) {
   const int error = files.sync(folder.handle.get());
@@ -66,7 +74,7 @@ Published publish_file(Files &files, const Opened &folder, const std::string &na
   if (descriptor < 0) return failed("making a file", descriptor);
   Published result = fill(files, Handle(files, descriptor), bytes);
   if (result.done) {
-    const int renamed = files.rename(directory, temporary, name);
+    const int renamed = put_in_place(files, directory, temporary, name);
     if (renamed == 0) return sync_directory(files, folder);
     result = failed("renaming a file", renamed);
   }

@@ -1,7 +1,7 @@
 // Publishing a file whole or not at all: a unique temporary beside it, written, synced and renamed over the name.
 //
 // A reader sees the old file or the new one, never a part; two writers of one name do no harm. Whatever was at the name
-// (an invalid file, a link, a FIFO) is replaced, never written through.
+// (an invalid file, a link, a FIFO, an empty directory) is replaced, never written through.
 #pragma once
 
 #include <string>

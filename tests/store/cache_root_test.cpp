@@ -150,8 +150,13 @@ TEST_CASE("a directory in place of a file, and a file in place of a directory") 
   CHECK(cache.journal.says("is a directory, not a file"));
   CHECK(cache.root.read("v1/d/y") == "low");
   CHECK(cache.journal.warnings() == 2);
-  CHECK_FALSE(cache.root.publish("v1/x", "new"));
   CHECK_FALSE(cache.root.publish("v1/d/y", "new"));
+  write_file(scratch / "rw/v1/x/precious", "data");
+  CHECK_FALSE(cache.root.publish("v1/x", "new"));
+  CHECK(cache.journal.warnings() == 2);  // the same culprits, whether they are read or written
+  std::filesystem::remove(scratch / "rw/v1/x/precious");
+  CHECK(cache.root.publish("v1/x", "new"));  // an empty directory is in nobody's way
+  CHECK(cache.root.read("v1/x") == "new");
   CHECK(leftovers(scratch / "rw") == 0);
 }
 

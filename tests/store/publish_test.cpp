@@ -88,7 +88,14 @@ TEST_CASE("what lies at the name is replaced, never written through") {
   CHECK(std::filesystem::is_regular_file(std::filesystem::symlink_status(scratch / "link")));
   CHECK(read_file(scratch / "fifo") == "new");
   CHECK(read_file(scratch / "target") == "untouched");
-  CHECK_FALSE(publish_file(files, root, "directory", "new").done);
+  CHECK(publish_file(files, root, "directory", "new").done);  // it was empty
+  CHECK(read_file(scratch / "directory") == "new");
+  REQUIRE(::mkdir((scratch / "full").c_str(), 0700) == 0);
+  write_file(scratch / "full/precious", "untouched");
+  const Published refused = publish_file(files, root, "full", "new");
+  CHECK_FALSE(refused.done);
+  CHECK(refused.error == EISDIR);
+  CHECK(read_file(scratch / "full/precious") == "untouched");
   CHECK(leftovers(scratch.path()) == 0);
 }
 
