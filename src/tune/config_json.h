@@ -26,6 +26,7 @@ namespace msj::tune {
   for (const auto &[name, value] : tunables->items()) {
     if (!value.is_number_integer()) return std::nullopt;
     const auto wide = value.get<std::int64_t>();
+    if (value.is_number_unsigned() && wide < 0) return std::nullopt;  // 2^63 and more, which wrapped around
     const auto narrow = static_cast<int>(wide);
     if (narrow != wide) return std::nullopt;
     config.tunables[name] = narrow;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <exception>
 #include <mutex>
 #include <system_error>
@@ -110,8 +111,10 @@ bool within_noise(const Timing &timing, const Timing &best) {
 
 // Why a trial is no result; "" if it is one.
 std::string failure_of(const Timing &timing) {
-  if (timing.error.empty() && timing.rounds == 0) return "it was not timed";
-  return timing.error;
+  if (!timing.error.empty()) return timing.error;
+  if (timing.rounds == 0) return "it was not timed";
+  const bool is_time = std::isfinite(timing.median_ms) && timing.median_ms >= 0 && std::isfinite(timing.dispersion);
+  return is_time ? "" : fmt::format("its clock said {} ms", timing.median_ms);
 }
 
 [[noreturn]] void refuse_class(Layout layout, const Admission &admission, std::span<const Trial> trials,

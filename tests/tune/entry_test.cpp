@@ -149,8 +149,20 @@ TEST_CASE("entry: every field that is changed, of another type or missing is ref
   std::vector<std::string> pointers;
   collect(good, "", pointers);
   CHECK(pointers.size() > 60);
-  const std::vector<Json> others = {nullptr,       true,           -1,    1.5,        "text",          "",
-                                    Json::array(), Json::object(), 1e300, 4294967296, {Json::object()}};
+  const std::vector<Json> others = {nullptr,
+                                    true,
+                                    -1,
+                                    1.5,
+                                    "text",
+                                    "",
+                                    Json::array(),
+                                    Json::object(),
+                                    1e300,
+                                    4294967296,
+                                    {Json::object()},
+                                    // 64 bits of ones are no -1, and nothing wraps around to a tunable.
+                                    18446744073709551615U,
+                                    18446744073709551615U - 63};
   for (const std::string &pointer : pointers) {
     CAPTURE(pointer);
     const Json::json_pointer at(pointer);
@@ -217,6 +229,11 @@ TEST_CASE("entry: no text brings it down") {
   CHECK_FALSE(refusal(std::string(100, '\0')).empty());
   CHECK_FALSE(refusal("\xff\xfe").empty());
   CHECK_FALSE(refusal("1e999").empty());
+  for (const char *number : {"NaN", "nan", "Infinity", "-inf", "1e999", "0x10", "1_0"}) {
+    std::string odd = text();
+    odd.replace(odd.find("0.012346"), 8, number);
+    CHECK(refusal(odd).find("JSON") != std::string::npos);
+  }
   CHECK(refusal(std::string(1000000, '[')).find("JSON") != std::string::npos);
   CHECK(refusal(std::string(1000000, '[') + std::string(1000000, ']')).find("deep") != std::string::npos);
   CHECK(refusal("{\"schema\": " + std::string(100, '[') + std::string(100, ']') + "}").find("deep") !=

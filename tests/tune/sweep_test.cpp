@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
+
 #include "base/error.h"
 #include "tuning.h"
 
@@ -86,6 +88,19 @@ TEST_CASE("sweep: a trial that could not run is recorded as rejected and never w
   CHECK(entry.candidates[2].rejected == "no");
   CHECK(entry.candidates[3].rejected == "it was not timed");
   CHECK(entry.candidates[5].rejected == "it does not fit");
+}
+
+TEST_CASE("sweep: a time that is no number is no result, and the entry can be read again") {
+  for (const double no_time : {std::nan(""), HUGE_VAL, -HUGE_VAL, -1.0}) {
+    auto entry = sweep_with({ran(2), ran(3), ran(no_time), ran(3, std::nan("")), ran(2.5)});
+    CHECK(entry.configs.config == toy_config("simple", 64, 2));
+    CHECK(entry.candidates[2].rejected.starts_with("its clock said "));
+    CHECK_FALSE(entry.candidates[3].rejected.empty());
+    entry.environment = "here";
+    std::string why;
+    CHECK(tune::parse_entry(to_json(entry, toy_key()), toy_key(), "here", why));
+    CHECK(why == "");
+  }
 }
 
 TEST_CASE("sweep: a class of which nothing ran is an error with the first reason") {
