@@ -2,7 +2,7 @@
 # Everything that needs a GPU, in one command: builds, runs the GPU tests, compute-sanitizer over small problems on every
 # candidate, the benchmark with its peers, and `warm` from an empty cache.
 #
-#   tests/gpu_check.sh OUTDIR [--quick] [--steps build,tests,sanitizer,bench,warm] [--seconds N]
+#   tests/gpu_check.sh OUTDIR [--quick] [--steps build,tests,sanitizer,bench,warm,start] [--seconds N]
 #
 # Raw figures go to OUTDIR: build.log tests.log memcheck.log racecheck.log bench.log bench.json tuned.tar.gz summary.txt.
 # Every step has its own time limit and a failed one does not stop the next; the whole ends within N seconds (570). The
@@ -18,7 +18,7 @@ out=$(cd "$1" && pwd)
 shift
 cd "$(dirname "$0")/.." || exit 2
 
-quick=0 steps=build,tests,sanitizer,bench,warm total=570
+quick=0 steps=build,tests,sanitizer,bench,warm,start total=570
 while [ $# -gt 0 ]; do
   case $1 in
     --quick) quick=1 ;;
@@ -89,7 +89,7 @@ print(next((f for p in site.getsitepackages() for f in sorted(glob.glob(p + "/nv
 
 configure_and_build() {
   cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release &&
-    cmake --build "$build" --target msj_gpu_tests msj_bench maxsim_jit_command
+    cmake --build "$build" --target msj_gpu_tests msj_bench msj_start maxsim_jit_command
 }
 
 run_tests() {  # run_tests JOBS [ctest's options]
@@ -121,9 +121,43 @@ PYTHON
   done
 }
 
+# Process start to first score: on nothing, on what that run left, and on a cache baked for this architecture, read-only
+# below an empty one, where NVRTC can't be found.
+start() {
+  local program=$bin/msj_start run
+  export MAXSIM_JIT_CACHE_DIR=$cache/start
+  echo "empty cache:"
+  "$program" || return 1
+  for run in 1 2 3; do echo "tuned cache, run $run:" && "$program" || return 1; done
+  MAXSIM_JIT_CACHE_DIR=$cache/baked "$build/src/maxsim-jit" warm --arch sm_90a --op dense_forward --dtype fp16 \
+    --sizes Nq=1,Nd=1000,Lq=32,Ld=300,d=128 --features none --json >/dev/null || return 1
+  MAXSIM_JIT_CACHE_DIR=$cache/baked "$build/src/maxsim-jit" warm --arch sm_90a --op dense_forward --dtype fp16 \
+    --sizes Nq=8,Nd=64,Lq=20,Ld=96,d=128 --features q_mask,d_mask --json >/dev/null || return 1
+  export MAXSIM_JIT_CACHE_DIR=$cache/fresh:$cache/baked MAXSIM_JIT_TUNE=cached MAXSIM_JIT_LIBNVRTC=$cache/nowhere.so
+  for run in 1 2 3; do echo "baked cache, no NVRTC, run $run:" && "$program" || return 1; done
+  baked_scores
+}
+
+# The real-text fixture from a baked cache without NVRTC: the CPU's scores, no compile, no sweep.
+baked_scores() {
+  local tool=$build/src/maxsim-jit data=tests/data
+  local files=(--q $data/q_emb.npy --q-mask $data/q_mask.npy --d $data/d_emb.npy --d-mask $data/d_mask.npy --json)
+  "$tool" score "${files[@]}" --device cuda >"$cache/baked.json" || return 1
+  "$tool" score "${files[@]}" --device cpu >"$cache/cpu.json" || return 1
+  python3 - "$cache/baked.json" "$cache/cpu.json" <<'PYTHON'
+import json, sys
+ours, cpu = (json.load(open(file)) for file in sys.argv[1:])
+flat = lambda values: [x for row in values for x in row]
+worst = max(abs(a - b) for a, b in zip(flat(ours["scores"]), flat(cpu["scores"])))
+counters = ours["counters"]
+print("baked scores: worst difference from the CPU", worst, {k: counters[k] for k in ("nvrtc_invocations", "sweeps", "launches")})
+sys.exit(worst > 1e-4 or counters["nvrtc_invocations"] != 0 or counters["sweeps"] != 0 or counters["launches"] != 1)
+PYTHON
+}
+
 pack_entries() { tar -C "$cache" -czf "$out/tuned.tar.gz" --exclude=cubins --exclude=locks tuned 2>/dev/null; }
 
-export -f configure_and_build run_tests sanitize warm
+export -f configure_and_build run_tests sanitize warm start baked_scores
 export build bin cache out
 
 # ---- all of them ------------------------------------------------------------------------------------------------------
@@ -168,7 +202,7 @@ if wanted sanitizer; then
     # Both at once: most of their time is the host's. A subshell's failures are counted below.
     (step memcheck 100 "$out/memcheck.log" bash -c 'sanitize memcheck 70') &
     memcheck=$!
-    (step racecheck 100 "$out/racecheck.log" bash -c 'sanitize racecheck 70') &
+    (step racecheck 180 "$out/racecheck.log" bash -c 'sanitize racecheck 165') &
     racecheck=$!
     for job in $memcheck $racecheck; do
       wait "$job" || { [ $? -eq 77 ] || failures=$((failures + 1)); }
@@ -194,6 +228,12 @@ if wanted warm; then
   : >"$cache/warm.log"
   step warm 60 "$cache/warm.log" bash -c warm
   show "$cache/warm.log" . 8
+fi
+
+if wanted start; then
+  : >"$cache/start.log"
+  step start 60 "$cache/start.log" bash -c start
+  show "$cache/start.log" . 30
 fi
 
 echo
