@@ -55,7 +55,8 @@ class Completion(unittest.TestCase):
     maxDiff = None
 
     def complete(self, *words):
-        script = 'source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _maxsim_jit; printf "%s\\n" "${COMPREPLY[@]}"'
+        script = ('source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _maxsim_jit;'
+                  'printf "%s\\n" "${COMPREPLY[@]}"')
         done = subprocess.run(["bash", "-c", script, "bash", SOURCE / "src/cli/maxsim-jit.bash", COMMAND, *words],
                               capture_output=True, text=True)
         self.assertEqual((done.returncode, done.stderr), (0, ""))

@@ -77,7 +77,8 @@ class Tree(unittest.TestCase):
 
     def test_command_runs_where_it_lies(self):
         command = TREE / "bin/maxsim-jit"
-        self.assertEqual(examples.run([command, "--version"], SCRATCH / "cache").stdout, f"maxsim-jit {header_version()}\n")
+        version = examples.run([command, "--version"], SCRATCH / "cache")
+        self.assertEqual(version.stdout, f"maxsim-jit {header_version()}\n")
         doctor = examples.run([command, "doctor", "--json"], SCRATCH / "cache")
         self.assertIn(doctor.returncode, (0, 1), doctor.stderr)
         self.assertEqual(json.loads(doctor.stdout)["schema"], "maxsim-jit/doctor/1")
@@ -94,7 +95,7 @@ class FindPackage(unittest.TestCase):
         output(CMAKE, "--build", build)
         for program in ("score_c", "score_cpp"):
             with self.subTest(program):
-                examples.check(self, [build / program], SCRATCH / f"cache_{program}", FAKE_LIBCUDA)
+                examples.check(self, [build / program], SCRATCH / "cache", FAKE_LIBCUDA)
 
     def test_a_c_project_needs_no_cxx_and_another_major_version_is_refused(self):
         project = SCRATCH / "versions"
@@ -126,7 +127,7 @@ class PkgConfig(unittest.TestCase):
             with self.subTest(source):
                 program = SCRATCH / f"pkg_config_{source}"
                 output(compiler, standard, *WARNINGS.split(), SOURCE / "docs/examples" / source, *flags, "-o", program)
-                examples.check(self, [program], SCRATCH / f"cache_{source}", FAKE_LIBCUDA,
+                examples.check(self, [program], SCRATCH / "cache", FAKE_LIBCUDA,
                                LD_LIBRARY_PATH=str(LIBRARIES))
 
 

@@ -16,7 +16,9 @@ LIBRARY = SOURCE = FAKE_LIBCUDA = PYTHON = None
 def python_with_numpy():
     """This interpreter, or that of the virtual environment which `./run demo` makes."""
     for python in (sys.executable, str(SOURCE / ".venv/bin/python")):
-        if pathlib.Path(python).exists() and subprocess.run([python, "-c", "import numpy"], capture_output=True).returncode == 0:
+        if not pathlib.Path(python).exists():
+            continue
+        if subprocess.run([python, "-c", "import numpy"], capture_output=True).returncode == 0:
             return python
     return None
 
