@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "cli/words.h"
 #include "maxsim_jit/maxsim_jit.h"
 
 namespace msj::cli {
@@ -56,7 +57,7 @@ void Console::progress(std::string_view what, std::int64_t done, std::int64_t to
     std::string text = bar_text(what, done, total);
     if (text == bar_) return;
     erase_bar();
-    fmt::print(stream_, "{}", text);
+    write(text);
     std::fflush(stream_);
     bar_ = std::move(text);
     return;
@@ -76,12 +77,15 @@ void Console::clear_bar() {
 // The bar is drawn again by the next step of progress.
 void Console::write_line(std::string_view line) {
   erase_bar();
-  fmt::print(stream_, "maxsim-jit: {}\n", line);
+  write(fmt::format("maxsim-jit: {}\n", printable(line)));
 }
+
+// Where stderr can't be written there is nobody to tell, and the work goes on.
+void Console::write(std::string_view text) { (void)std::fwrite(text.data(), 1, text.size(), stream_); }
 
 void Console::erase_bar() {
   if (bar_.empty()) return;
-  fmt::print(stream_, "\r\x1b[K");
+  write("\r\x1b[K");
   bar_.clear();
 }
 

@@ -33,6 +33,7 @@ class Console {
 
  private:
   void write_line(std::string_view line);
+  void write(std::string_view text);
   void erase_bar();
 
   std::FILE *stream_;

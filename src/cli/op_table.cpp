@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/failure.h"
+#include "cli/words.h"
 
 namespace msj::cli {
 namespace {
@@ -137,7 +138,7 @@ const OpInfo &find_op(std::span<const OpInfo> ops, std::string_view name) {
   if (found != ops.end()) return *found;
   std::vector<std::string_view> known;
   for (const OpInfo &op : ops) known.push_back(op.name);
-  usage_error("op is '{}'; accepted: {}", name, fmt::join(known, ", "));
+  usage_error("op is '{}'; accepted: {}", shortened(name), fmt::join(known, ", "));
 }
 
 std::string option_name(std::string_view name) {

@@ -17,6 +17,15 @@ maxsim_jit::Context make_context(Console &console) {
   return maxsim_jit::Context(std::move(options));
 }
 
+std::string inspect(const maxsim_jit::Context &context, const std::string &op, const std::string &arch,
+                    bool cubins) try {
+  return context.inspect(op, arch, cubins);
+} catch (const maxsim_jit::Error &error) {
+  const msj_status status = error.status();
+  if (arch.empty() || (status != MSJ_ERROR_INVALID_ARGUMENT && status != MSJ_ERROR_UNSUPPORTED)) throw;
+  usage_error("--arch is '{}': {}", arch, error.what());
+}
+
 const char *status_name(msj_status status) {
   static constexpr std::array<const char *, 13> kNames = {"MSJ_OK",
                                                           "MSJ_ERROR_INVALID_ARGUMENT",

@@ -12,6 +12,10 @@ namespace msj::cli {
 // The console must outlive the context.
 [[nodiscard]] maxsim_jit::Context make_context(Console &console);
 
+// The library's inspection of `op` ("": all) on `arch` ("": all). Throws UsageError where it does not know `arch`.
+[[nodiscard]] std::string inspect(const maxsim_jit::Context &context, const std::string &op, const std::string &arch,
+                                  bool cubins);
+
 // "MSJ_ERROR_COLD" and so on.
 [[nodiscard]] const char *status_name(msj_status status);
 

@@ -197,6 +197,7 @@ int run_warm(const WarmOptions &options, const std::vector<OpInfo> &ops, Console
   const auto start = std::chrono::steady_clock::now();
   const auto requests = requests_from(options, ops);
   const maxsim_jit::Context context = make_context(console);
+  if (!options.arch.empty()) static_cast<void>(inspect(context, ops.front().name, options.arch, false));  // is it one?
   Warmer warmer(options, context, console);
   warmer.run(requests);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;

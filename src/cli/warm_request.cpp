@@ -3,16 +3,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
-#include <cstring>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <sstream>
 
 #include "cli/failure.h"
+#include "cli/manifest_text.h"
+#include "cli/words.h"
 
 namespace msj::cli {
 namespace {
@@ -22,20 +19,17 @@ using nlohmann::json;
 // A value as a sentence can hold it: in full if it is short.
 std::string shown(const json &value) {
   if (value.is_structured() && value.size() > 8) return fmt::format("a JSON {} of {}", value.type_name(), value.size());
-  std::string text = value.dump(-1, ' ', false, json::error_handler_t::replace);
-  constexpr std::size_t kLongest = 80;
-  if (text.size() > kLongest) text = text.substr(0, kLongest) + "…";
-  return text;
+  return shortened(value.dump(-1, ' ', false, json::error_handler_t::replace));
 }
 
 std::vector<std::string_view> split(std::string_view text) {
   std::vector<std::string_view> parts;
-  while (!text.empty()) {
-    const std::size_t comma = std::min(text.find(','), text.size());
+  for (;;) {
+    const std::size_t comma = text.find(',');
     parts.push_back(text.substr(0, comma));
-    text.remove_prefix(std::min(comma + 1, text.size()));
+    if (comma == std::string_view::npos) return parts;
+    text.remove_prefix(comma + 1);
   }
-  return parts;
 }
 
 template <typename Infos>
@@ -48,7 +42,7 @@ std::string list_names(const Infos &infos) {
 const SizeInfo &find_size(const OpInfo &op, std::string_view name) {
   const auto found = std::ranges::find(op.sizes, name, &SizeInfo::name);
   if (found == op.sizes.end()) {
-    usage_error("sizes name '{}'; {} has {}", name, op.name, list_names(op.sizes));
+    usage_error("sizes name '{}'; {} has {}", shortened(name), op.name, list_names(op.sizes));
   }
   return *found;
 }
@@ -57,7 +51,7 @@ void add_size(const OpInfo &op, std::string_view name, std::optional<std::int64_
               SizeMap &sizes) {
   const SizeInfo &size = find_size(op, name);
   if (!value || *value < 1 || (size.max > 0 && *value > size.max)) {
-    usage_error("size {} of {} is '{}'; an integer from 1{} is accepted", name, op.name, shown,
+    usage_error("size {} of {} is '{}'; an integer from 1{} is accepted", name, op.name, shortened(shown),
                 size.max > 0 ? fmt::format(" to {}", size.max) : "");
   }
   if (!sizes.emplace(name, *value).second) usage_error("sizes name {} twice", name);
@@ -85,7 +79,7 @@ std::optional<std::int64_t> parse_integer(std::string_view text) {
 FeatureSet feature_bit(const OpInfo &op, std::string_view name) {
   const auto found = std::ranges::find(op.features, name, &FeatureInfo::name);
   if (found == op.features.end()) {
-    usage_error("features name '{}'; {} has {} (or: all, none)", name, op.name, list_names(op.features));
+    usage_error("features name '{}'; {} has {} (or: all, none)", shortened(name), op.name, list_names(op.features));
   }
   return FeatureSet{1} << static_cast<unsigned>(found - op.features.begin());
 }
@@ -93,7 +87,8 @@ FeatureSet feature_bit(const OpInfo &op, std::string_view name) {
 void set_dtype(const OpInfo &op, const OperandInfo &operand, std::string_view text, DTypeMap &dtypes) {
   const auto dtype = dtype_from(text);
   if (!dtype || std::ranges::find(operand.accepted, *dtype) == operand.accepted.end()) {
-    usage_error("dtype of {}'s {} is '{}'; accepted: {}", op.name, operand.name, text, names(operand.accepted));
+    usage_error("dtype of {}'s {} is '{}'; accepted: {}", op.name, operand.name, shortened(text),
+                names(operand.accepted));
   }
   dtypes[operand.name] = *dtype;
 }
@@ -146,7 +141,7 @@ WarmRequest request_from(std::span<const OpInfo> ops, const json &item) {
   if (!item.is_object()) usage_error("it is {}; an object with op, sizes, dtype and features is accepted", shown(item));
   for (const auto &[key, value] : item.items()) {
     if (key != "op" && key != "sizes" && key != "dtype" && key != "features") {
-      usage_error("it has '{}'; op, sizes, dtype and features are accepted", key);
+      usage_error("it has '{}'; op, sizes, dtype and features are accepted", shortened(key));
     }
   }
   const OpInfo &op = find_op(ops, string_field(item, "op"));
@@ -155,28 +150,14 @@ WarmRequest request_from(std::span<const OpInfo> ops, const json &item) {
           feature_sets_from(op, item.value("features", json("all")))};
 }
 
-// Deep enough for every manifest, and far from what would exhaust the stack of a recursive walk.
-constexpr int kMaxDepth = 16;
-
-json parse_json(std::string_view text, std::string_view file) {
-  const auto shallow = [&](int depth, json::parse_event_t, const json &) {
-    if (depth > kMaxDepth) failure("{}: the manifest is nested deeper than {} levels", file, kMaxDepth);
-    return true;
-  };
-  try {
-    return json::parse(text, shallow);
-  } catch (const json::exception &error) {
-    failure("{}: the manifest is not JSON: {}", file, error.what());
-  }
-}
-
 }  // namespace
 
 SizeMap parse_sizes(const OpInfo &op, std::string_view text) {
   SizeMap sizes;
   for (const std::string_view part : split(text)) {
     const std::size_t equals = part.find('=');
-    if (equals == std::string_view::npos) usage_error("sizes hold '{}'; NAME=NUMBER is accepted, as in Nq=1", part);
+    if (equals == std::string_view::npos)
+      usage_error("sizes hold '{}'; NAME=NUMBER is accepted, as in Nq=1", shortened(part));
     const std::string_view value = part.substr(equals + 1);
     add_size(op, part.substr(0, equals), parse_integer(value), value, sizes);
   }
@@ -195,7 +176,8 @@ DTypeMap parse_dtypes(const OpInfo &op, std::string_view text) {
     const std::size_t equals = std::min(part.find('='), part.size());
     const OperandInfo *operand = op.find_operand(part.substr(0, equals));
     if (operand == nullptr || operand->kind != OperandInfo::DTypeKind::own || equals == part.size()) {
-      usage_error("dtype holds '{}'; NAME or OPERAND=NAME is accepted, for operands with a dtype of their own", part);
+      usage_error("dtype holds '{}'; NAME or OPERAND=NAME is accepted, for operands with a dtype of their own",
+                  shortened(part));
     }
     set_dtype(op, *operand, part.substr(equals + 1), dtypes);
   }
@@ -221,7 +203,7 @@ std::vector<FeatureSet> parse_features(const OpInfo &op, std::string_view text) 
 }
 
 std::vector<WarmRequest> parse_manifest(std::span<const OpInfo> ops, std::string_view text, std::string_view file) {
-  const json document = parse_json(text, file);
+  const json document = parse_manifest_text(text, file);
   if (!document.is_array()) {
     failure("{}: the manifest is a JSON {}; a list of {{op, sizes, dtype, features}} is accepted", file,
             document.type_name());
@@ -238,14 +220,7 @@ std::vector<WarmRequest> parse_manifest(std::span<const OpInfo> ops, std::string
 }
 
 std::vector<WarmRequest> read_manifest(std::span<const OpInfo> ops, const std::filesystem::path &file) {
-  if (std::filesystem::is_directory(file)) {
-    failure("{}: the manifest is a directory; a JSON file is accepted", file.native());
-  }
-  std::ifstream stream(file, std::ios::binary);
-  if (!stream) failure("{}: the manifest cannot be opened: {}", file.native(), std::strerror(errno));
-  std::ostringstream text;
-  text << stream.rdbuf();
-  return parse_manifest(ops, text.str(), file.native());
+  return parse_manifest(ops, read_manifest_text(file), file.native());
 }
 
 }  // namespace msj::cli

@@ -1,0 +1,67 @@
+#include "cli/new_file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <random>
+#include <stdexcept>
+#include <system_error>
+#include <utility>
+
+namespace msj::cli {
+namespace {
+
+std::filesystem::path unused_path(const std::filesystem::path &target) {
+  static std::atomic<unsigned> count{0};
+  return target.parent_path() / fmt::format(".npy-{}-{}-{:08x}.tmp", ::getpid(), count++, std::random_device{}());
+}
+
+}  // namespace
+
+NewFile::NewFile(std::filesystem::path target)
+    : target_(std::move(target)),
+      path_(unused_path(target_)),
+      descriptor_(::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) {
+  if (descriptor_.get() < 0) refuse(errno);
+}
+
+NewFile::NewFile(NewFile &&other) noexcept
+    : target_(std::move(other.target_)),
+      path_(std::exchange(other.path_, {})),
+      descriptor_(std::move(other.descriptor_)) {}
+
+NewFile::~NewFile() {
+  if (!path_.empty()) ::unlink(path_.c_str());
+}
+
+void NewFile::write(std::span<const std::byte> data) {
+  while (!data.empty()) {
+    const ssize_t written = ::write(descriptor_.get(), data.data(), data.size());
+    if (written >= 0) {
+      data = data.subspan(static_cast<std::size_t>(written));
+    } else if (errno != EINTR) {
+      refuse(errno);
+    }
+  }
+}
+
+void NewFile::close() {
+  if (::fsync(descriptor_.get()) != 0 && errno != EINVAL) refuse(errno);  // EINVAL: a file system without fsync
+  if (descriptor_.close() != 0) refuse(errno);
+}
+
+void NewFile::publish() {
+  if (::rename(path_.c_str(), target_.c_str()) != 0) refuse(errno);
+  path_.clear();
+}
+
+void NewFile::refuse(int error) const {
+  throw std::runtime_error(
+      fmt::format("{}: the file cannot be written: {}", target_.native(), std::generic_category().message(error)));
+}
+
+}  // namespace msj::cli

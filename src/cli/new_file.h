@@ -1,0 +1,32 @@
+// A file that appears whole under its name or not at all: it is written to a temporary beside it, which is renamed.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <span>
+
+#include "cli/file_descriptor.h"
+
+namespace msj::cli {
+
+// Whatever fails throws std::runtime_error with one sentence that names the target.
+class NewFile {
+ public:
+  explicit NewFile(std::filesystem::path target);  // no symlink: it would be replaced, not followed
+  ~NewFile();                                      // removes the temporary unless it was published
+  NewFile(NewFile &&other) noexcept;
+  NewFile &operator=(NewFile &&) = delete;
+
+  void write(std::span<const std::byte> data);
+  void close();    // everything is on the disk, or it throws
+  void publish();  // after close()
+
+ private:
+  [[noreturn]] void refuse(int error) const;
+
+  std::filesystem::path target_;
+  std::filesystem::path path_;  // of the temporary; "" where there is none to remove
+  FileDescriptor descriptor_;
+};
+
+}  // namespace msj::cli
