@@ -17,7 +17,9 @@ Json check(std::string_view name, std::string_view status, const std::string &fo
 
 std::string driver_version_text(int version) { return fmt::format("{}.{}", version / 1000, version % 1000 / 10); }
 
-void check_driver(ops::Pipeline &pipeline, Json &checks) {
+// Gives the architectures of the GPUs that can be used.
+std::vector<cuda::Architecture> check_driver(ops::Pipeline &pipeline, Json &checks) {
+  std::vector<cuda::Architecture> architectures;
   try {
     const auto driver = pipeline.driver();
     checks.push_back(check(
@@ -25,6 +27,7 @@ void check_driver(ops::Pipeline &pipeline, Json &checks) {
     for (int ordinal = 0; ordinal < driver->device_count(); ++ordinal) {
       try {
         const cuda::DeviceInfo &info = pipeline.device(ordinal);
+        architectures.push_back(info.architecture);
         checks.push_back(check(
             fmt::format("gpu {}", ordinal), "ok",
             fmt::format("{}, {}, {} multiprocessors, {} KiB of shared memory a block", info.name,
@@ -40,28 +43,47 @@ void check_driver(ops::Pipeline &pipeline, Json &checks) {
               "install NVIDIA's driver, or set MAXSIM_JIT_LIBCUDA to libcuda.so.1; without it `warm --arch` "
               "and MSJ_DEVICE_CPU still work"));
   }
+  return architectures;
 }
 
-void check_nvrtc(ops::Pipeline &pipeline, Json &checks) {
+// A library that opens may still compile nothing: too old for the GPUs, or without its builtins. So it is tried.
+void check_nvrtc(ops::Pipeline &pipeline, std::vector<cuda::Architecture> targets, Json &checks) {
+  if (targets.empty()) targets.push_back(cuda::parse_architecture("sm_90a"));  // what is most often warmed for
   try {
     const auto nvrtc = pipeline.nvrtc();
-    checks.push_back(check("nvrtc", "ok", fmt::format("NVRTC {} from {}", nvrtc->version(), nvrtc->opened_as())));
+    std::string names;
+    for (const cuda::Architecture &target : targets) {
+      Counters not_the_callers;
+      (void)nvrtc->compile("__global__ void doctor() {}", "doctor.cu", target, {}, not_the_callers);
+      if (names.find(target.name) == std::string::npos) names += (names.empty() ? "" : ", ") + target.name;
+    }
+    checks.push_back(check(
+        "nvrtc", "ok", fmt::format("NVRTC {} from {}, compiles for {}", nvrtc->version(), nvrtc->opened_as(), names)));
   } catch (const Error &error) {
     checks.push_back(
         check("nvrtc", "warning", error.what(),
-              "install the CUDA toolkit's NVRTC package, or set MAXSIM_JIT_LIBNVRTC to libnvrtc.so; without "
-              "it only what the cache holds can run"));
+              "install the CUDA toolkit's NVRTC package (12.0 or newer, whole), or set MAXSIM_JIT_LIBNVRTC to its "
+              "libnvrtc.so; without it only what the cache holds can run"));
   }
 }
 
+constexpr const char *kFixCache =
+    "set MAXSIM_JIT_CACHE_DIR to a directory that you own and only you can write (chown, chmod go-w); until then "
+    "everything is compiled and tuned again in each process";
+constexpr const char *kFixLayer =
+    "correct the read-only layers in MAXSIM_JIT_CACHE_DIR, or give the directory to yourself or root and take write "
+    "access from all others (chown, chmod go-w); until then the layer is as good as empty";
+
 void check_cache(ops::Pipeline &pipeline, Json &checks) {
-  const std::string &root = pipeline.root().writable();
-  if (root.empty()) {
-    checks.push_back(check("cache", "warning", fmt::format("'{}' can't be used", pipeline.settings().cache_dir),
-                           "set MAXSIM_JIT_CACHE_DIR to a directory that you own and only you can write; without it "
-                           "everything is compiled and tuned again in each process"));
-  } else {
-    checks.push_back(check("cache", "ok", root));
+  const char *name = "cache";  // then "cache layer": the read-only ones
+  for (const auto &[path, problem] : pipeline.root().examine_layers()) {
+    const bool writable = std::string_view(name) == "cache";
+    if (problem.empty()) {
+      checks.push_back(check(name, "ok", path));
+    } else {
+      checks.push_back(check(name, "warning", problem, writable ? kFixCache : kFixLayer));
+    }
+    name = "cache layer";
   }
   const Json verified = verified_files(pipeline);
   const Json &problems = verified.at("problems");
@@ -82,8 +104,8 @@ void check_cache(ops::Pipeline &pipeline, Json &checks) {
 
 std::string doctor(ops::Pipeline &pipeline) {
   Json checks = Json::array();
-  check_driver(pipeline, checks);
-  check_nvrtc(pipeline, checks);
+  const auto architectures = check_driver(pipeline, checks);
+  check_nvrtc(pipeline, architectures, checks);
   check_cache(pipeline, checks);
   return to_text(Json{{"schema", "maxsim-jit/doctor/1"}, {"version", msj_version()}, {"checks", std::move(checks)}});
 }

@@ -64,14 +64,17 @@ std::pair<int, int> parse_version(const std::string &version) {
   return parsed;
 }
 
+// On one line, as every sentence is.
 std::string first_lines(std::string_view log) {
-  std::size_t end = 0;
-  for (std::size_t line = 0; line < kLogLines && end < log.size(); ++line) {
-    end = std::min(log.find('\n', end), log.size() - 1) + 1;
+  std::string text;
+  for (std::size_t line = 0; line < kLogLines && !log.empty(); ++line) {
+    const std::size_t end = std::min(log.find('\n'), log.size());
+    const std::string_view words = log.substr(0, end);
+    if (!text.empty() && !words.empty()) text += " | ";
+    text += words;
+    log.remove_prefix(std::min(end + 1, log.size()));
   }
-  log = log.substr(0, end);
-  while (log.ends_with('\n')) log.remove_suffix(1);
-  return std::string(log);
+  return text;
 }
 
 // Owns an nvrtcProgram.

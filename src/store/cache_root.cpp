@@ -131,6 +131,22 @@ const std::string &CacheRoot::writable() {
   return layer->path;
 }
 
+std::vector<CacheRoot::Found> CacheRoot::examine_layers() {
+  std::vector<Found> found;
+  if (!writable_problem_.empty()) found.push_back({"", writable_problem_});
+  for (const Layer &layer : layers_) {
+    const Opened root = open_folder(layer, {}, layer.writable ? Missing::create : Missing::leave);
+    std::string problem;
+    if (!root) {
+      problem = fmt::format("{} {}", root.path, root.problem.empty() ? "can't be made" : root.problem);
+    } else if (const int denied = layer.writable ? files_->may_write(root.handle.get()) : 0; denied < 0) {
+      problem = fmt::format("{} can't be written: {}", root.path, error_text(denied));
+    }
+    found.push_back({layer.path, problem});
+  }
+  return found;
+}
+
 // ---- reading -------------------------------------------------------------------------------------------------------
 
 std::optional<std::string> CacheRoot::read_from(const Layer &layer, const std::string &relative,

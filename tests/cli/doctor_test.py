@@ -1,0 +1,194 @@
+"""`doctor` on machines that lack something: each check says what was found and what to do about it.
+
+usage: doctor_test.py MAXSIM_JIT SOURCE_DIR [unittest arguments]; FAKE_LIBCUDA and FAKE_OLD_NVRTC name the stand-ins
+"""
+import json
+import os
+import pathlib
+import re
+import shutil
+import unittest
+
+from command import NO_DRIVER, NO_NVRTC, CommandTest, main
+from other_user import STRANGER, USER, UserTest, why_not
+
+WARM = ["warm", "--op", "dense_forward", "--sizes", "Nq=1,Nd=1,Lq=1,Ld=1,d=16", "--dtype", "bf16", "--features", "none",
+        "--arch", "sm_90a"]
+GO_ON = "until then everything is compiled and tuned again in each process"
+
+
+class DoctorTest(CommandTest):
+    def doctor(self, **environment):
+        """Checks by name. The text for people holds the same, and a problem is no failure of the command."""
+        document = json.loads(self.run_command("doctor", "--json", environment=environment).stdout)
+        self.assertEqual(document["schema"], "maxsim-jit/doctor/1")
+        text = self.run_command("doctor", environment=environment).stdout
+        for check in document["checks"]:
+            self.assertRegex(text, rf"(?m)^{check['status']} +{re.escape(check['name'])} +{re.escape(check['found'])}$")
+            self.assertEqual(check["status"] != "ok", bool(check["fix"]), check)
+            if check["fix"]:
+                self.assertIn(f"to fix: {check['fix']}\n", text)
+            self.assertTrue((check["found"] + check["fix"]).isprintable(), check)
+        return {check["name"]: check for check in document["checks"]}
+
+    def assert_ok(self, check, *parts):
+        self.assertEqual(check["status"], "ok", check)
+        for part in parts:
+            self.assertIn(str(part), check["found"])
+
+    def assert_warning(self, check, found, fix):
+        self.assertEqual(check["status"], "warning", check)
+        for part in found:
+            self.assertIn(str(part), check["found"])
+        for part in fix:
+            self.assertIn(part, check["fix"])
+
+    def sound_nvrtc(self):
+        """Where the machine's own NVRTC lies."""
+        check = self.doctor()["nvrtc"]
+        if check["status"] != "ok":
+            self.skipTest("no NVRTC here: " + check["found"])
+        opened = re.search(r"from (\S+),", check["found"]).group(1)
+        places = [pathlib.Path(opened), *pathlib.Path("/usr/local/cuda/lib64").glob("libnvrtc.so.[0-9]*"),
+                  *pathlib.Path("/usr/lib").glob("*/libnvrtc.so.[0-9]*")]
+        return next(path.resolve() for path in places if path.is_absolute() and path.exists())
+
+    # ---- driver and NVRTC
+
+    def test_no_driver(self):
+        self.assert_warning(self.doctor(**NO_DRIVER)["driver"], ["/nowhere/libcuda.so.1"],
+                            ["install NVIDIA's driver", "MAXSIM_JIT_LIBCUDA", "warm --arch", "MSJ_DEVICE_CPU"])
+
+    def test_no_nvrtc(self):
+        self.assert_warning(self.doctor(**NO_NVRTC)["nvrtc"], ["/nowhere/libnvrtc.so"],
+                            ["NVRTC", "12.0 or newer", "MAXSIM_JIT_LIBNVRTC", "only what the cache holds"])
+
+    def test_neither(self):
+        checks = self.doctor(**NO_DRIVER, **NO_NVRTC)
+        self.assertEqual((checks["driver"]["status"], checks["nvrtc"]["status"]), ("warning", "warning"))
+        self.assert_ok(checks["cache"], self.cache)
+
+    def test_what_is_no_library(self):
+        plain = self.directory / "plain.so"
+        plain.write_text("no library")
+        checks = self.doctor(MAXSIM_JIT_LIBCUDA=str(plain), MAXSIM_JIT_LIBNVRTC=str(plain))
+        self.assert_warning(checks["driver"], [plain], ["MAXSIM_JIT_LIBCUDA"])
+        self.assert_warning(checks["nvrtc"], [plain], ["MAXSIM_JIT_LIBNVRTC"])
+
+    def test_nvrtc_that_compiles(self):
+        self.sound_nvrtc()
+        self.assert_ok(self.doctor(**NO_DRIVER)["nvrtc"], "NVRTC ", "compiles for sm_90a")
+
+    def test_nvrtc_without_builtins(self):
+        # A copy of libnvrtc alone, with a damaged builtins library, so that none of the loader's places serves.
+        library = pathlib.Path(shutil.copy(self.sound_nvrtc(), self.directory))
+        version = re.search(r"NVRTC (\S+)", self.doctor()["nvrtc"]["found"]).group(1)
+        (self.directory / f"libnvrtc-builtins.so.{version}").write_text("cut off")
+        check = self.doctor(MAXSIM_JIT_LIBNVRTC=str(library), LD_LIBRARY_PATH=str(self.directory))["nvrtc"]
+        self.assert_warning(check, [f"libnvrtc-builtins.so.{version}", "beside libnvrtc", self.directory], ["whole"])
+
+    def test_an_old_nvrtc(self):
+        old = os.environ["FAKE_OLD_NVRTC"]
+        self.assert_warning(self.doctor(MAXSIM_JIT_LIBNVRTC=old, **NO_DRIVER)["nvrtc"],
+                            ["NVRTC 11.2", old, "too old for sm_90a", "12.0 or newer"], ["12.0 or newer", "MAXSIM_JIT_LIBNVRTC"])
+
+    def test_a_gpu(self):
+        self.sound_nvrtc()
+        fake = {"MAXSIM_JIT_LIBCUDA": os.environ["FAKE_LIBCUDA"], "FAKE_CUDA_DEVICES": "NVIDIA A100:80:108:166912"}
+        checks = self.doctor(**fake)
+        self.assert_ok(checks["driver"], "CUDA 13.0", os.environ["FAKE_LIBCUDA"])
+        self.assert_ok(checks["gpu 0"], "NVIDIA A100", "sm_80", "108 multiprocessors", "163 KiB")
+        self.assert_ok(checks["nvrtc"], "compiles for sm_80")
+
+    def test_drivers_that_are_of_no_use(self):
+        fake = {"MAXSIM_JIT_LIBCUDA": os.environ["FAKE_LIBCUDA"]}
+        check = self.doctor(**fake, FAKE_CUDA_DRIVER="11040")["driver"]
+        self.assert_warning(check, ["supports CUDA 11.4", "12.0 or newer", "update the driver"], ["driver"])
+        check = self.doctor(**fake, FAKE_CUDA_DEVICES="")["driver"]
+        self.assert_warning(check, ["CUDA_ERROR_NO_DEVICE", "is a GPU there and visible?"], ["warm --arch"])
+        check = self.doctor(**fake, FAKE_CUDA_DEVICES="Tesla V100:70:80:98304")["gpu 0"]
+        self.assert_warning(check, ["Tesla V100", "compute capability 7.0"], ["compute capability 8.0 or newer"])
+
+    # ---- the cache
+
+    def test_a_sound_cache(self):
+        checks = self.doctor()
+        self.assert_ok(checks["cache"], self.cache)
+        self.assert_ok(checks["cache files"], "0 files, all valid")
+
+    def test_home_unset(self):
+        check = self.doctor(MAXSIM_JIT_CACHE_DIR=None, XDG_CACHE_HOME=None, HOME=None)["cache"]
+        self.assert_warning(check, ["no cache directory", "HOME is not set", "MAXSIM_JIT_CACHE_DIR"], ["MAXSIM_JIT_CACHE_DIR", GO_ON])
+        check = self.doctor(MAXSIM_JIT_CACHE_DIR=None, XDG_CACHE_HOME=None, HOME="here")["cache"]
+        self.assert_warning(check, ['HOME is "here"', "absolute"], ["MAXSIM_JIT_CACHE_DIR", GO_ON])
+
+    def test_no_place_for_it(self):
+        (self.directory / "plain").write_text("")
+        place = self.directory / "plain" / "cache"
+        check = self.doctor(MAXSIM_JIT_CACHE_DIR=str(place))["cache"]
+        self.assert_warning(check, [self.directory / "plain", "is a file"], ["MAXSIM_JIT_CACHE_DIR", GO_ON])
+
+    def test_writable_by_group(self):
+        self.cache.mkdir()
+        for mode in (0o770, 0o707):
+            self.cache.chmod(mode)
+            check = self.doctor()["cache"]
+            self.assert_warning(check, [self.cache, "writable by group or others", f"mode {mode:04o}", "chmod go-w"],
+                                ["chmod go-w", GO_ON])
+
+    def test_a_symbolic_link(self):
+        (self.directory / "real").mkdir()
+        self.cache.symlink_to(self.directory / "real")
+        self.assert_warning(self.doctor()["cache"], [self.cache, "is a symbolic link"], ["MAXSIM_JIT_CACHE_DIR"])
+
+    def test_a_damaged_file(self):
+        self.sound_nvrtc()
+        self.run_command(*WARM)
+        self.assert_ok(self.doctor()["cache files"], "all valid")
+        cubin = next(self.cache.rglob("*.cubin"))
+        cubin.write_bytes(cubin.read_bytes()[:-1])
+        check = self.doctor()["cache files"]
+        self.assert_warning(check, ["1 of", "not valid", cubin], ["cache verify", "cache clear"])
+        self.run_command("cache", "clear")
+        self.assert_ok(self.doctor()["cache files"], "all valid")
+
+    def test_layers(self):
+        sound, missing, open_to_all = (self.directory / name for name in ("sound", "missing", "open"))
+        sound.mkdir(mode=0o755)
+        open_to_all.mkdir()
+        open_to_all.chmod(0o777)
+        for layer, *found in ((missing, "does not exist"), (open_to_all, "writable by group or others")):
+            checks = self.doctor(MAXSIM_JIT_CACHE_DIR=f"{self.cache}:{layer}")
+            self.assert_ok(checks["cache"], self.cache)
+            self.assert_warning(checks["cache layer"], [layer, *found], ["MAXSIM_JIT_CACHE_DIR", "as good as empty"])
+        self.assert_ok(self.doctor(MAXSIM_JIT_CACHE_DIR=f"{self.cache}:{sound}")["cache layer"], sound)
+
+
+@unittest.skipIf(why_not(), why_not())
+class OtherUsersTest(UserTest):
+    def cache_check(self, **options):
+        checks = self.json_as(USER, "doctor", **options)["checks"]
+        return next(check for check in checks if check["name"] == "cache")
+
+    def test_a_foreign_cache(self):
+        self.cache.mkdir(mode=0o755)
+        os.chown(self.cache, STRANGER, STRANGER)
+        check = self.cache_check(cache=self.cache)
+        self.assertEqual(check["status"], "warning")
+        for part in (str(self.cache), f"belongs to uid {STRANGER}", f"uid {USER}"):
+            self.assertIn(part, check["found"])
+        self.assertIn("chown", check["fix"])
+
+    def test_a_home_that_cannot_be_written(self):
+        home = self.directory / "home"
+        home.mkdir(mode=0o755)  # root's
+        check = self.cache_check(environment={"HOME": str(home)})
+        self.assertEqual(check["status"], "warning")
+        self.assertIn(f"{home}/.cache", check["found"])
+        self.assertIn("Permission denied", check["found"])
+        self.assertIn("MAXSIM_JIT_CACHE_DIR", check["fix"])
+        self.assertEqual(list(home.iterdir()), [])
+
+
+if __name__ == "__main__":
+    main(__doc__)
