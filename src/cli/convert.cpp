@@ -77,24 +77,18 @@ std::uint32_t encode(const Format &format, double value) {
   return sign | (pattern > format.largest() ? format.overflow() : pattern);
 }
 
-template <typename T>
-T load(const std::byte *from) {
-  T value;
-  std::memcpy(&value, from, sizeof value);
-  return value;
-}
-
-double load_double(NpyType type, const std::byte *from) {
-  switch (type) {
+double load_double(const NpyArray &array, const std::byte *from) {
+  switch (array.type) {
     case NpyType::f64:
-      return load<double>(from);
+      return load_npy<double>(from, array.is_swapped);
     case NpyType::f32:
-      return static_cast<double>(load<float>(from));
+      return static_cast<double>(load_npy<float>(from, array.is_swapped));
     default:
       break;
   }
-  const std::uint32_t bits = bytes(type) == 1 ? load<std::uint8_t>(from) : load<std::uint16_t>(from);
-  return decode(format_of(*dtype_of(type)), bits);
+  const std::uint32_t bits = bytes(array.type) == 1 ? load_npy<std::uint8_t>(from, array.is_swapped)
+                                                    : load_npy<std::uint16_t>(from, array.is_swapped);
+  return decode(format_of(*dtype_of(array.type)), bits);
 }
 
 // The pattern's low bytes; the host is little endian.
@@ -157,7 +151,7 @@ Converted convert_floats(const NpyArray &array, DType to) {
   parallel_for((count + kChunk - 1) / kChunk, hardware_threads(), [&](std::int64_t chunk) {
     std::int64_t lost = 0;
     for (std::int64_t i = chunk * kChunk; i < std::min(count, (chunk + 1) * kChunk); ++i) {
-      const double value = load_double(array.type, array.data + i * from_bytes);
+      const double value = load_double(array, array.data + i * from_bytes);
       const std::uint32_t pattern = encode(format, value);
       lost += std::isfinite(value) && !is_finite(format, pattern) ? 1 : 0;
       store(pattern, static_cast<std::size_t>(to_bytes), result.data.data() + i * to_bytes);
@@ -172,7 +166,7 @@ std::vector<std::byte> narrow_integers(const NpyArray &array, std::string_view w
   const std::int64_t count = array.elements();
   std::vector<std::byte> result(static_cast<std::size_t>(count) * sizeof(std::int32_t));
   for (std::int64_t i = 0; i < count; ++i) {
-    const auto value = load<std::int64_t>(array.data + i * bytes(array.type));
+    const auto value = load_npy<std::int64_t>(array.data + i * bytes(array.type), array.is_swapped);
     const auto narrow = static_cast<std::int32_t>(value);
     if (narrow != value) failure("{} holds {}; values that fit int32 are accepted", what, value);
     std::memcpy(result.data() + static_cast<std::size_t>(i) * sizeof narrow, &narrow, sizeof narrow);

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "cli/dtype.h"
-#include "cli/npy.h"
+#include "cli/npy_read.h"
 
 namespace msj::cli {
 

@@ -9,6 +9,7 @@
 
 #include "cli/commands.h"
 #include "cli/failure.h"
+#include "cli/mapping.h"
 #include "cli/output.h"
 #include "maxsim_jit/maxsim_jit.hpp"
 
@@ -49,6 +50,7 @@ int run(int argc, char **argv, Console &console) {
 }  // namespace msj::cli
 
 int main(int argc, char **argv) {
+  msj::cli::explain_truncated_files();
   msj::cli::Console console(stderr);
   try {
     return msj::cli::run(argc, argv, console);

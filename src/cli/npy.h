@@ -1,24 +1,25 @@
-// NumPy's .npy files, versions 1.0 to 3.0: mapped into memory and described, never copied but to swap bytes.
+// The words of NumPy's .npy files: element types, and what reader and writer say about them.
 //
 // Debian's readers were judged and left out: cnpy asserts on or overruns bad input, xtensor-io brings xtensor; neither
 // maps files nor knows bf16.
-//
-// Every failure throws std::runtime_error with one sentence that names the file, what it was and what is accepted.
 #pragma once
 
+#include <fmt/format.h>
+
+#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
-#include <memory>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <string_view>
-#include <vector>
+#include <utility>
 
 namespace msj::cli {
 
+inline constexpr std::string_view kNpyMagic = "\x93NUMPY";
+inline constexpr std::size_t kNpyVersionEnd = 8;  // magic, major, minor; then the header's length in 2 or 4 bytes
 inline constexpr std::size_t kNpyMaxRank = 6;
-inline constexpr std::size_t kNpyMaxHeaderBytes = 65535;  // all that version 1.0 can say; NumPy itself stops at 10,000
 
 enum class NpyType : std::uint8_t {
   boolean,
@@ -35,32 +36,44 @@ enum class NpyType : std::uint8_t {
   fp8_e5m2,
 };
 
-// "bool", "int8", "raw8", "float16", "bfloat16", "float8_e4m3fn", …
-[[nodiscard]] std::string_view name(NpyType type);
-[[nodiscard]] std::int64_t bytes(NpyType type);
-
-struct NpyArray {
-  NpyType type = NpyType::f32;
-  std::vector<std::int64_t> shape;    // empty for a scalar; every size ≥ 0, and their product in bytes fits the file
-  std::vector<std::int64_t> strides;  // in elements; C or Fortran order, as in the file
-  const std::byte *data = nullptr;    // host byte order, at any alignment: read elements with memcpy
-  std::shared_ptr<const void> owner;  // keeps data alive: the mapping or a byte-swapped copy; null: the caller's bytes
-
-  [[nodiscard]] std::int64_t elements() const;
-  [[nodiscard]] std::int64_t bytes() const { return elements() * cli::bytes(type); }
+struct NpyTypeInfo {
+  NpyType type;
+  std::string_view name;   // "bool", "int8", "raw8", "float16", "bfloat16", "float8_e4m3fn", …
+  std::string_view descr;  // what the writer puts into the header
+  std::int64_t bytes;
 };
 
-// Maps a regular file. Bytes after the array are ignored, as NumPy does. Another program that truncates the file while
-// the array lives makes access to it fail with SIGBUS, as with any mapping.
-[[nodiscard]] NpyArray read_npy(const std::filesystem::path &path);
+// In the enum's order; of several with one descr, a file is read as the first.
+inline constexpr std::array<NpyTypeInfo, 12> kNpyTypes{{
+    {NpyType::boolean, "bool", "|b1", 1},
+    {NpyType::i8, "int8", "|i1", 1},
+    {NpyType::u8, "uint8", "|u1", 1},
+    {NpyType::raw8, "raw8", "|V1", 1},
+    {NpyType::i32, "int32", "<i4", 4},
+    {NpyType::i64, "int64", "<i8", 8},
+    {NpyType::f16, "float16", "<f2", 2},
+    {NpyType::bf16, "bfloat16", "<V2", 2},
+    {NpyType::f32, "float32", "<f4", 4},
+    {NpyType::f64, "float64", "<f8", 8},
+    {NpyType::fp8_e4m3, "float8_e4m3fn", "|V1", 1},
+    {NpyType::fp8_e5m2, "float8_e5m2", "|V1", 1},
+}};
 
-// The same for bytes in memory, to which the array points; `file` is for messages.
-[[nodiscard]] NpyArray parse_npy(std::span<const std::byte> file_bytes, std::string_view file);
+[[nodiscard]] std::string_view name(NpyType type);
+[[nodiscard]] std::string_view descr(NpyType type);
+[[nodiscard]] std::int64_t bytes(NpyType type);
 
-// Writes version 1.0 in C order from elements in host byte order. The file appears whole under its name or not at all:
-// it is written to a temporary beside it, which is renamed. A symlink's target is replaced, not the link. bf16 is
-// written as ml_dtypes writes it; fp8 as '|V1', because NumPy cannot load ml_dtypes' '<f1'.
-void write_npy(const std::filesystem::path &path, NpyType type, std::span<const std::int64_t> shape,
-               std::span<const std::byte> data);
+// The number of elements. Throws where the rank is too large, or the bytes or strides cannot be counted.
+[[nodiscard]] std::int64_t npy_elements(std::span<const std::int64_t> shape, NpyType type, std::string_view file);
+
+// "(2, 3)", "(6,)"
+[[nodiscard]] std::string npy_shape_text(std::span<const std::int64_t> shape);
+
+// One sentence that names the file.
+template <typename... Args>
+[[noreturn]] void npy_failure(std::string_view file, fmt::format_string<Args...> format, Args &&...args) {
+  throw std::runtime_error(
+      fmt::format("{}: {}", file.empty() ? "''" : file, fmt::format(format, std::forward<Args>(args)...)));
+}
 
 }  // namespace msj::cli

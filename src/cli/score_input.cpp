@@ -60,12 +60,12 @@ bool is_aligned(const std::byte *data, std::int64_t alignment) {
   return reinterpret_cast<std::uintptr_t>(data) % static_cast<std::uintptr_t>(alignment) == 0;
 }
 
-// Bits unchanged: in place, but for files whose data starts at an odd byte.
+// The same numbers: in place, but for files of the other byte order or whose data starts at an odd byte.
 void take_as_is(HostTensor &tensor, const NpyArray &array) {
-  if (is_aligned(array.data, bytes(tensor.dtype))) {
+  if (!array.is_swapped && is_aligned(array.data, bytes(tensor.dtype))) {
     take(tensor, array.owner, array.data);
   } else {
-    take_copy(tensor, {array.data, array.data + array.bytes()});
+    take_copy(tensor, copy_npy(array));
   }
 }
 

@@ -14,7 +14,7 @@
 #include <system_error>
 
 #include "cli/failure.h"
-#include "cli/npy.h"
+#include "cli/npy_write.h"
 #include "cli/ranking.h"
 
 namespace msj::cli {

@@ -9,7 +9,7 @@
 #include "cli/convert.h"
 #include "cli/failure.h"
 #include "cli/made_up_ops.h"
-#include "cli/npy.h"
+#include "cli/npy_write.h"
 #include "support/scratch.h"
 
 using namespace msj::cli;
