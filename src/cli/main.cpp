@@ -1,9 +1,14 @@
 // maxsim-jit COMMAND: exit 0, 1 (failed) or 2 (usage); failures are one sentence on stderr.
-#include <fmt/format.h>
+#include <fcntl.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <cerrno>
 #include <exception>
 #include <new>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -11,10 +16,60 @@
 #include "cli/failure.h"
 #include "cli/mapping.h"
 #include "cli/output.h"
+#include "cli/words.h"
 #include "maxsim_jit/maxsim_jit.hpp"
 
 namespace msj::cli {
 namespace {
+
+// A descriptor that the caller closed would be given to the next file that is opened, and what is said on stdout would
+// go into that file. It is filled with one that can't be written, so that saying something fails as it should.
+void fill_closed_descriptors() {
+  for (const int wanted : std::array{STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::fcntl(wanted, F_GETFD) < 0 && errno == EBADF) (void)::open("/dev/null", O_RDONLY);
+  }
+}
+
+// An empty value is most often an unset variable of a script, and must not read as if the option were not there.
+void refuse_empty_values(CLI::App &app) {
+  const CLI::Validator not_empty(
+      [](const std::string &text) { return text.empty() ? "it is ''; a value is accepted" : ""; }, "");
+  for (CLI::Option *option : app.get_options()) {
+    if (option->get_items_expected_max() > 0) option->check(not_empty);
+  }
+  for (CLI::App *command : app.get_subcommands({})) refuse_empty_values(*command);
+}
+
+std::string command_names(CLI::App &app) {
+  std::vector<std::string> names;
+  for (const CLI::App *command : app.get_subcommands({})) names.push_back(command->get_name());
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+// Where a command is missing or unknown: what was in its place, and which there are.
+void refuse_unknown_command(CLI::App &app, const std::vector<std::string> &words) {
+  CLI::App *at = &app;
+  for (const std::string &word : words) {
+    const auto commands = at->get_subcommands({});
+    if (commands.empty()) return;
+    if (word.starts_with('-')) continue;
+    const auto found = std::ranges::find(commands, word, [](const CLI::App *command) { return command->get_name(); });
+    if (found == commands.end()) {
+      usage_error("'{}' is no command of {}; accepted: {}", shortened(word), at->get_name(), command_names(*at));
+    }
+    at = *found;
+  }
+  if (at->get_subcommands({}).empty()) return;
+  usage_error("{} is given without a command; accepted: {}", at->get_name(), command_names(*at));
+}
+
+// Help or the version.
+int print_success(const CLI::App &app, const CLI::Success &success) {
+  std::ostringstream out;
+  const int code = app.exit(success, out, out);
+  print_text(out.str());
+  return code;
+}
 
 int run(int argc, char **argv, Console &console) {
   const std::vector<OpInfo> ops = parse_ops(maxsim_jit::describe());
@@ -27,16 +82,13 @@ int run(int argc, char **argv, Console &console) {
   const std::vector<Command> commands = {add_warm(app, ops, console), add_inspect(app, ops, console),
                                          add_cache(app, console), add_doctor(app, console),
                                          add_score(app, ops, console)};
+  refuse_empty_values(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success &help_or_version) {
-    return app.exit(help_or_version);
+    return print_success(app, help_or_version);
   } catch (const CLI::ParseError &error) {
-    const std::string first = argc > 1 ? argv[1] : "-";
-    const auto is_named = [&](const Command &command) { return command.app->get_name() == first; };
-    if (!first.starts_with('-') && std::ranges::none_of(commands, is_named)) {
-      usage_error("'{}' is no command; warm, inspect, cache, doctor or score is accepted", first);
-    }
+    refuse_unknown_command(app, {argv + 1, argv + argc});
     std::string sentence = error.what();
     std::ranges::replace(sentence, '\n', ' ');
     usage_error("{} (maxsim-jit --help, maxsim-jit COMMAND --help)", sentence);
@@ -50,6 +102,7 @@ int run(int argc, char **argv, Console &console) {
 }  // namespace msj::cli
 
 int main(int argc, char **argv) {
+  msj::cli::fill_closed_descriptors();
   msj::cli::explain_truncated_files();
   msj::cli::Console console(stderr);
   try {

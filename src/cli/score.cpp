@@ -177,7 +177,7 @@ int run_score(const ScoreOptions &options, const std::vector<OpInfo> &ops, Conso
   check_given(options, op);
   ScoreJob job = make_job(options, op);
   ScoreReport report = make_report(options, op);
-  check_output_files(report);
+  check_output_files(report, op, options.files);
   std::optional<std::int32_t> device;
   if (!options.device.empty()) device = parse_device(options.device);
   const SizeMap sizes = load_tensors(options, op, report, console, job);

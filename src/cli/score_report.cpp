@@ -33,6 +33,14 @@ NpyType npy_type(DType dtype) {
   }
 }
 
+// The same for every way to name a file: symlinks followed, as far as it is there.
+std::string place_of(const std::string &file) {
+  if (file.empty()) return {};
+  std::error_code error;
+  const auto place = std::filesystem::weakly_canonical(std::filesystem::absolute(file, error), error);
+  return error ? file : place.native();
+}
+
 void check_output_file(const std::string &file) {
   namespace fs = std::filesystem;
   std::error_code ignored;
@@ -110,23 +118,34 @@ std::vector<std::string> features_of(const ScoreJob &job) {
 
 }  // namespace
 
-void check_output_files(const ScoreReport &report) {
+void check_output_files(const ScoreReport &report, const OpInfo &op,
+                        const std::map<std::string, std::string, std::less<>> &inputs) {
   std::set<std::string> seen;
   for (const auto &[operand, file] : report.files) {
-    if (!seen.insert(std::filesystem::path(file).lexically_normal().native()).second) {
+    if (!seen.insert(place_of(file)).second) {
       usage_error("{} is named for two results; a file for each is accepted", file);
+    }
+    for (const OperandInfo &input : op.operands) {
+      if (input.is_result || place_of(inputs.find(input.name)->second) != place_of(file)) continue;
+      usage_error("{} is named for a result, but is the file of {}; another file is accepted", file,
+                  option_name(input.name));
     }
     check_output_file(file);
   }
 }
 
 void write_output_files(const ScoreReport &report, const ScoreJob &job, Console &console) {
+  std::vector<NewFile> staged;
+  std::vector<std::string> notes;
   for (const HostResult &result : job.results) {
     const auto file = report.files.find(result.operand->name);
     if (file == report.files.end()) continue;
-    write_npy(file->second, npy_type(result.operand->canonical), result.shape, result.data);
-    console.note(fmt::format("wrote {} [{}] to {}", result.operand->name, fmt::join(result.shape, ", "), file->second));
+    staged.push_back(stage_npy(file->second, npy_type(result.operand->canonical), result.shape, result.data));
+    notes.push_back(
+        fmt::format("wrote {} [{}] to {}", result.operand->name, fmt::join(result.shape, ", "), file->second));
   }
+  for (NewFile &file : staged) file.publish();
+  for (const std::string &note : notes) console.note(note);
 }
 
 // A NaN without the sign that it happens to have.

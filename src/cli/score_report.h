@@ -18,8 +18,11 @@ struct ScoreReport {
   double seconds = 0;                                     // of the call, compiles and copies included
 };
 
-// Before any work: throws UsageError or Failure where a file could not be written at the end.
-void check_output_files(const ScoreReport &report);
+// Before any work: throws UsageError or Failure where a file could not be written at the end, or is one of the `inputs`
+// (by operand; "": not given).
+void check_output_files(const ScoreReport &report, const OpInfo &op,
+                        const std::map<std::string, std::string, std::less<>> &inputs);
+// All of them or, where one can't be written, none.
 void write_output_files(const ScoreReport &report, const ScoreJob &job, Console &console);
 
 // "query  document  score", a line for each.
