@@ -201,6 +201,16 @@ TEST_CASE("entry: a winner that was not timed is refused, even if its checksum f
   CHECK(refusal(resealed(json)) == "the winner of layout class any is no candidate that was timed");
 }
 
+TEST_CASE("entry: a number that no int can hold wraps around to no tunable") {
+  for (const Json &number :
+       {Json(18446744073709551612U), Json(9223372036854775808U), Json(4294967300), Json(-4294967292)}) {
+    auto json = Json::parse(text());
+    json["config"]["tunables"]["stages"] = number;
+    json["candidates"][2]["config"]["tunables"]["stages"] = number;  // the winner's own record
+    CHECK(refusal(resealed(json)) == "\"config\" is no tile config");
+  }
+}
+
 TEST_CASE("entry: truncated at every byte, and every bit flipped") {
   const std::string good = text();
   for (std::size_t length = 0; length + 2 < good.size(); ++length)
