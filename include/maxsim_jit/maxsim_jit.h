@@ -103,7 +103,8 @@ enum { MSJ_MAX_RANK = 6 };
  * `aligned16` (base and outer strides multiples of 16 bytes, inner stride 1) and `any`. */
 typedef struct msj_tensor {
   size_t struct_size;
-  void *data; /* device memory (host memory with MSJ_DEVICE_CPU); may be null where no element exists */
+  void *data; /* device memory (host memory with MSJ_DEVICE_CPU); may be null where no element exists. A call without a
+                 plan refuses what its device can't reach; one with a plan does not look */
   msj_dtype dtype;
   int32_t rank;
   int64_t shape[MSJ_MAX_RANK];

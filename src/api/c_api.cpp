@@ -10,6 +10,7 @@
 #include "api/documents.h"
 #include "base/error.h"
 #include "cuda/buffer.h"
+#include "cuda/reach.h"
 #include "maxsim_jit/maxsim_jit.h"
 #include "ops/bind.h"
 #include "ops/registry.h"
@@ -305,6 +306,7 @@ msj_status msj_device_free(msj_context *context, int32_t device, void *memory) {
     const auto driver = live.pipeline.driver();
     const msj::cuda::ContextGuard current(*driver, live.pipeline.primary_context(live.pipeline.device(device).ordinal));
     const msj::cuda::RelaxedCapture relaxed(*driver);
+    msj::cuda::require_in_reach(*driver, device, memory, "memory");
     driver->check(driver->MemFree(reinterpret_cast<CUdeviceptr>(memory)), "freeing device memory");
   });
 }
@@ -322,7 +324,9 @@ msj_status msj_device_copy(msj_context *context, int32_t device, void *to, const
     const auto driver = live.pipeline.driver();
     const msj::cuda::ContextGuard current(*driver, live.pipeline.primary_context(live.pipeline.device(device).ordinal));
     const msj::cuda::RelaxedCapture relaxed(*driver);
-    if (direction == MSJ_COPY_TO_DEVICE) {
+    const bool up = direction == MSJ_COPY_TO_DEVICE;
+    msj::cuda::require_in_reach(*driver, device, up ? to : from, up ? "to" : "from");
+    if (up) {
       driver->check(driver->MemcpyHtoD(reinterpret_cast<CUdeviceptr>(to), from, bytes), "copying to the device");
     } else {
       driver->check(driver->MemcpyDtoH(to, reinterpret_cast<CUdeviceptr>(from), bytes), "copying to the host");

@@ -47,6 +47,7 @@ namespace msj::cuda {
   X(MemAlloc, cuMemAlloc_v2)                                            \
   X(MemFree, cuMemFree_v2)                                              \
   X(MemGetInfo, cuMemGetInfo_v2)                                        \
+  X(PointerGetAttribute, cuPointerGetAttribute)                         \
   X(MemcpyHtoD, cuMemcpyHtoD_v2)                                        \
   X(MemcpyDtoH, cuMemcpyDtoH_v2)                                        \
   X(MemcpyHtoDAsync, cuMemcpyHtoDAsync_v2)                              \

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "ops/overlap.h"
 #include "ops/registry.h"
 
 namespace msj::ops {
@@ -28,12 +29,28 @@ std::string shape_text(const OpSpec &op, const OperandSpec &operand) {
   return text + "]";
 }
 
-bool has_elements(const TensorView &tensor) {
-  return std::all_of(tensor.shape.begin(), tensor.shape.begin() + tensor.rank, [](std::int64_t n) { return n > 0; });
+// A result must not be written twice, as far as any two of its dimensions show it.
+void check_places(const OperandSpec &operand, const TensorView &tensor) {
+  const auto extent = [&](int r) -> Extent {
+    return {tensor.shape[static_cast<std::size_t>(r)], tensor.strides[static_cast<std::size_t>(r)]};
+  };
+  for (int a = 0; a < tensor.rank; ++a) {
+    if (extent(a).stride == 0 && extent(a).count > 1) {
+      throw_error(MSJ_ERROR_INVALID_ARGUMENT,
+                  "stride {} of {} is 0 over {} elements; a result needs a place for each element", a, operand.name,
+                  extent(a).count);
+    }
+    for (int b = a + 1; b < tensor.rank; ++b) {
+      if (!overlap(extent(a), extent(b)) || extent(b).stride == 0) continue;
+      throw_error(MSJ_ERROR_INVALID_ARGUMENT,
+                  "strides {} and {} of {} are {} and {} over {} and {} elements, some of them in one place; a result "
+                  "needs a place for each element",
+                  a, b, operand.name, extent(a).stride, extent(b).stride, extent(a).count, extent(b).count);
+    }
+  }
 }
 
-// The bytes between the first and last element must be addressable, and a result must not be written twice as plainly
-// as with a stride of 0 (other overlaps are the caller's to avoid, as with any output array).
+// The bytes between the first and last element must be addressable.
 void check_strides(const OperandSpec &operand, const TensorView &tensor) {
   std::int64_t low = 0;
   std::int64_t high = 0;
@@ -41,11 +58,6 @@ void check_strides(const OperandSpec &operand, const TensorView &tensor) {
   for (int r = 0; r < tensor.rank; ++r) {
     const std::int64_t extent = tensor.shape[static_cast<std::size_t>(r)];
     const std::int64_t stride = tensor.strides[static_cast<std::size_t>(r)];
-    if (operand.is_result && stride == 0 && extent > 1) {
-      throw_error(MSJ_ERROR_INVALID_ARGUMENT,
-                  "stride {} of {} is 0 over {} elements; a result needs a place for each element", r, operand.name,
-                  extent);
-    }
     std::int64_t reach = 0;
     overflows |= __builtin_mul_overflow(extent - 1, stride, &reach);
     std::int64_t &end = reach < 0 ? low : high;
@@ -85,6 +97,7 @@ TensorView read_tensor(const OpSpec &op, const OperandSpec &operand, const msj_t
   }
   if (has_elements(tensor)) {
     check_strides(operand, tensor);
+    if (operand.is_result) check_places(operand, tensor);
     if (data == DataRule::needed && tensor.data == nullptr) {
       throw_error(MSJ_ERROR_INVALID_ARGUMENT, "data of {} is null; a pointer to {} is needed", operand.name,
                   shape_text(op, operand));
@@ -279,6 +292,10 @@ BoundCall bind(const msj_call &call, DataRule data) {
   bind_features(op, call.flags, bound);
   bind_params(op, call, bound);
   return bound;
+}
+
+bool has_elements(const TensorView &tensor) {
+  return std::all_of(tensor.shape.begin(), tensor.shape.begin() + tensor.rank, [](std::int64_t n) { return n > 0; });
 }
 
 bool has_no_result(const BoundCall &call) {

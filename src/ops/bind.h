@@ -31,6 +31,7 @@ enum class DataRule : std::uint8_t {
 // Throws Error: MSJ_ERROR_INVALID_ARGUMENT naming the argument, or MSJ_ERROR_UNSUPPORTED for a size beyond the limits.
 [[nodiscard]] BoundCall bind(const msj_call &call, DataRule data);
 
+[[nodiscard]] bool has_elements(const TensorView &tensor);
 // Nothing to launch: the results have no element.
 [[nodiscard]] bool has_no_result(const BoundCall &call);
 

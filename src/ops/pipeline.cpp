@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "cuda/reach.h"
 #include "jit/arguments.h"
 #include "ops/bind.h"
 #include "tune/event_timer.h"
@@ -51,6 +52,14 @@ std::string plan_difference(const LaunchKey &plan, const LaunchKey &call) {
                        edge_text(plan.edges[i]), edge_text(call.edges[i]));
   }
   return {};
+}
+
+void require_in_reach(const cuda::Driver &driver, const BoundCall &call, int device) {
+  for (std::size_t i = 0; i < call.op->operands.size(); ++i) {
+    const TensorView &tensor = call.operands[i];
+    if (!tensor.present || !has_elements(tensor)) continue;
+    cuda::require_in_reach(driver, device, tensor.data, call.op->operands[i].name);
+  }
 }
 
 }  // namespace
@@ -222,6 +231,7 @@ void Pipeline::launch(const BoundCall &call, const Ready &ready, const LaunchSit
   }
   const cuda::Driver &driver = *gpu().driver;
   const cuda::ContextGuard current(driver, context);
+  if (site.plan == nullptr) require_in_reach(driver, call, site.device);
   jit::Arguments arguments(call, site.workspace);
   const LaunchList list = ready.path->geometry(query);
   for (int i = 0; i < list.count; ++i) {

@@ -2,10 +2,10 @@
 // is accepted. None of them compiles, loads or launches anything.
 #include <doctest/doctest.h>
 
-#include <cstring>
 #include <functional>
 #include <limits>
 
+#include "support/sentences.h"
 #include "support/session.h"
 
 using namespace msj;
@@ -22,17 +22,6 @@ struct Mistake {
   msj_status status;
   std::vector<std::string> words;
 };
-
-void check_sentence(msj_status status, msj_status expected, const std::vector<std::string> &words) {
-  const std::string sentence = msj_last_error();
-  CAPTURE(sentence);
-  CHECK(status == expected);
-  CHECK(sentence.find('\n') == std::string::npos);
-  for (const std::string &word : words) {
-    CAPTURE(word);
-    CHECK(sentence.find(word) != std::string::npos);
-  }
-}
 
 constexpr std::int64_t kHuge = std::numeric_limits<std::int64_t>::max();
 constexpr auto kInvalid = MSJ_ERROR_INVALID_ARGUMENT;
@@ -119,6 +108,30 @@ std::vector<Mistake> mistakes() {
        tensor("argmax", [](msj_tensor &t) { t.strides[2] = 0; }),
        kInvalid,
        {"stride 2 of argmax is 0"}},
+      {"two in one place",
+       tensor("scores", [](msj_tensor &t) { t.strides[0] = 1; }),
+       kInvalid,
+       {"strides 0 and 1 of scores are 1 and 1", "a place for each element"}},
+      {"two in one place, backwards",
+       tensor("argmax", [](msj_tensor &t) { t.strides[1] = -t.strides[2]; }),
+       kInvalid,
+       {"strides 1 and 2 of argmax are -1 and 1"}},
+      {"no rank", tensor("q", [](msj_tensor &t) { t.rank = 0; }), kInvalid, {"rank of q is 0", "3"}},
+      {"negative rank", tensor("q", [](msj_tensor &t) { t.rank = -1; }), kInvalid, {"rank of q is -1", "3"}},
+      {"shape overflow",
+       tensor("d", [](msj_tensor &t) { t.shape[0] = kHuge; }),
+       kInvalid,
+       {"shape and strides of d", "2^63"}},
+      {"params twice too many", params(nullptr, kHuge), kInvalid, {"params is null"}},
+      {"operands too many",
+       [](OpCall &c) {
+         c.call().operands = nullptr;
+         c.call().operand_count = kHuge;
+       },
+       kInvalid,
+       {"operands is null"}},
+      {"op 0", [](OpCall &c) { c.call().op = 0; }, kInvalid, {"op is 0"}},
+      {"every flag", [](OpCall &c) { c.call().flags = ~std::uint64_t{0}; }, kInvalid, {"flags is 0xffffffffffffffff"}},
       {"unaligned",
        tensor("q", [](msj_tensor &t) { t.data = static_cast<char *>(t.data) + 1; }),
        kInvalid,
@@ -219,83 +232,4 @@ TEST_CASE("a struct of a later version is taken if its tail is zero") {
   CHECK(msj_workspace_size(session.get(), &call.call(), &bytes) == MSJ_OK);
   tensor.tail = 1;
   check_sentence(msj_workspace_size(session.get(), &call.call(), &bytes), kInvalid, {"q has a nonzero byte"});
-}
-
-TEST_CASE("handles and places for results must be there") {
-  FakeGpu gpu;
-  const ScratchDirectory cache;
-  Session session(cache.path(), "off");
-  OpCall call(small_call(dense()));
-  msj_call &given = call.call();
-  std::size_t bytes = 0;
-  char *json = nullptr;
-  msj_counters counters{};
-  counters.struct_size = sizeof counters;
-  const std::vector<std::string> no_context = {"context is null", "msj_context_create"};
-  check_sentence(msj_run(nullptr, &given), kInvalid, no_context);
-  check_sentence(msj_prepare(nullptr, &given, nullptr, nullptr), kInvalid, no_context);
-  check_sentence(msj_workspace_size(nullptr, &given, &bytes), kInvalid, no_context);
-  check_sentence(msj_stats(nullptr, &counters), kInvalid, no_context);
-  check_sentence(msj_freeze(nullptr, 1), kInvalid, no_context);
-  check_sentence(msj_inspect(nullptr, nullptr, &json), kInvalid, no_context);
-  check_sentence(msj_doctor(nullptr, &json), kInvalid, no_context);
-  check_sentence(msj_cache(nullptr, MSJ_CACHE_PATH, &json), kInvalid, no_context);
-
-  check_sentence(msj_run(session.get(), nullptr), kInvalid, {"call is null"});
-  check_sentence(msj_workspace_size(session.get(), &given, nullptr), kInvalid, {"bytes is null"});
-  check_sentence(msj_stats(session.get(), nullptr), kInvalid, {"counters is null"});
-  counters.struct_size = 4;
-  check_sentence(msj_stats(session.get(), &counters), kInvalid, {"struct_size of counters is 4"});
-  check_sentence(msj_inspect(session.get(), nullptr, nullptr), kInvalid, {"json is null"});
-  check_sentence(msj_describe(nullptr), kInvalid, {"json is null"});
-  check_sentence(msj_cache(session.get(), 9, &json), kInvalid, {"action is 9"});
-  check_sentence(msj_context_create(nullptr, nullptr), kInvalid, {"context is null"});
-
-  msj_context_options options{};
-  msj_context *context = nullptr;
-  check_sentence(msj_context_create(&options, &context), kInvalid, {"struct_size of options is 0"});
-  options.struct_size = sizeof options;
-  options.tune = "sometimes";
-  check_sentence(msj_context_create(&options, &context), kInvalid, {"tune", "sometimes", "\"cached\""});
-  CHECK(context == nullptr);
-
-  alignas(8) std::array<std::byte, 4096> no_context_at_all{};
-  check_sentence(msj_run(reinterpret_cast<msj_context *>(no_context_at_all.data()), &given), kInvalid,
-                 {"context is no live msj_context"});
-  check_sentence(msj_plan_destroy(reinterpret_cast<msj_plan *>(no_context_at_all.data())), kInvalid,
-                 {"plan is no live msj_plan"});
-  CHECK(msj_plan_destroy(nullptr) == MSJ_OK);
-  CHECK(msj_context_destroy(nullptr) == MSJ_OK);
-}
-
-TEST_CASE("options of prepare") {
-  FakeGpu gpu;
-  const ScratchDirectory cache;
-  Session session(cache.path(), "off");
-  OpCall call(small_call(dense()));
-  msj_plan *plan = nullptr;
-  msj_prepare_options options{};
-  const auto prepare = [&](msj_plan **out) { return msj_prepare(session.get(), &call.call(), &options, out); };
-  check_sentence(prepare(nullptr), kInvalid, {"struct_size of options is 0"});
-  options.struct_size = sizeof options;
-  options.layout = 17;
-  check_sentence(prepare(nullptr), kInvalid, {"options.layout is 17"});
-  options.layout = MSJ_LAYOUT_BOTH;
-  check_sentence(prepare(&plan), kInvalid, {"plan", "one layout class"});
-  options.layout = 0;
-  options.gpu = "NVIDIA H200";
-  check_sentence(prepare(nullptr), kInvalid, {"options.gpu", "options.arch"});
-  options.gpu = nullptr;
-  options.arch = "sm_90a";
-  check_sentence(prepare(&plan), kInvalid, {"plan", "options.arch"});
-  options.arch = "sm_42x";
-  check_sentence(prepare(nullptr), kInvalid, {"sm_42x", "sm_90a"});
-  options.arch = "sm_70";
-  check_sentence(prepare(nullptr), MSJ_ERROR_UNSUPPORTED, {"sm_70"});
-  call.call().device = MSJ_DEVICE_CPU;
-  options.arch = nullptr;
-  check_sentence(prepare(&plan), kInvalid, {"plan", "CUDA device"});
-  CHECK(plan == nullptr);
-  CHECK(prepare(nullptr) == MSJ_OK);
-  CHECK(session.stats().nvrtc_invocations == 0);
 }

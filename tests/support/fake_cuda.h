@@ -55,6 +55,7 @@ struct Launch {
   X(live_handles, fake_cuda_live_handles, std::size_t(const char *kind)) /* "buffer", "stream", "event", "library" */ \
   /* How far each later launch moves the clock that events read; 1 ms after reset. */                                 \
   X(set_launch_ms, fake_cuda_set_launch_ms, void(double))                                                             \
+  X(set_pageable_access, fake_cuda_set_pageable_access, void(bool)) /* kernels reach all host memory */               \
   X(launch_count, fake_cuda_launch_count, std::size_t())                                                              \
   X(launch, fake_cuda_launch, bool(std::size_t index, Launch *)) /* its pointers last until reset */
 

@@ -19,6 +19,9 @@ using namespace fake;
 
 namespace {
 
+// Where the tensors of tests lie that only record launches (support/op_calls.h): no host memory is there.
+bool is_made_up(CUdeviceptr address) { return address >> 45U == 1; }
+
 // Counts the call; what the test wants this symbol to return, if it wants something.
 CUresult entered(const char *symbol) {
   State &s = state();
@@ -92,6 +95,7 @@ void fake_cuda_reset() {
   epoch += 1;
   for (const auto &[address, buffer] : s.buffers) munmap(reinterpret_cast<void *>(address), buffer.bytes);
   s.driver_version = 13000;
+  s.pageable_access = false;
   s.devices.clear();
   s.contexts.clear();
   s.streams.clear();
@@ -156,6 +160,10 @@ std::size_t fake_cuda_live_handles(const char *kind_name) {
 void fake_cuda_set_launch_ms(double ms) {
   const std::scoped_lock lock(state().mutex);
   state().launch_ms = ms;
+}
+void fake_cuda_set_pageable_access(bool access) {
+  const std::scoped_lock lock(state().mutex);
+  state().pageable_access = access;
 }
 std::size_t fake_cuda_launch_count() {
   const std::scoped_lock lock(state().mutex);
@@ -249,6 +257,9 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice
       break;
     case CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR:
       *value = 65536;
+      break;
+    case CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS:
+      *value = state().pageable_access ? 1 : 0;
       break;
     case CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE:
       *value = 60 << 20;
@@ -557,6 +568,10 @@ CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, std::size_t bytes,
 }
 CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr address) {
   FAKE_ENTER
+  if (is_made_up(address)) {
+    if (attribute == CU_POINTER_ATTRIBUTE_MEMORY_TYPE) *static_cast<unsigned *>(data) = CU_MEMORYTYPE_DEVICE;
+    return CUDA_SUCCESS;
+  }
   auto it = state().buffers.upper_bound(address);
   if (it == state().buffers.begin()) return CUDA_ERROR_INVALID_VALUE;
   --it;

@@ -104,6 +104,7 @@ struct State {
   std::map<std::string, std::size_t, std::less<>> calls;
   double clock_ms = 0;
   double launch_ms = 1;
+  bool pageable_access = false;
 };
 
 inline std::atomic<unsigned long long> next_context_id{1};  // never reused, not even over a reset
