@@ -40,10 +40,18 @@ class Rules {
   std::vector<std::set<std::string>> keys_;  // of the objects that are open
 };
 
-// Without the "[json.exception.…] " that the library's sentences start with.
-std::string_view sentence_of(const json::exception &error) {
-  const std::string_view text = error.what();
-  return text.substr(std::min(text.find("] "), text.size() - 2) + 2);
+// Without the "[json.exception.…] " that the library's sentences start with, and without most of what it last read:
+// that may be the whole text.
+std::string sentence_of(const json::exception &error) {
+  constexpr std::string_view kLastRead = "last read: ";
+  std::string_view text = error.what();
+  text.remove_prefix(std::min(text.find("] "), text.size() - 2) + 2);
+  const std::size_t read = text.find(kLastRead);
+  if (read == std::string_view::npos) return std::string(text);
+  const std::string_view head = text.substr(0, read + kLastRead.size());
+  const std::size_t end = std::min(std::max(text.rfind("; expected "), head.size()), text.size());
+  return fmt::format("{}{}{}", head, shortened(text.substr(head.size(), end - head.size())),
+                     shortened(text.substr(end)));
 }
 
 // Whatever never ends, or was never a text, is refused before it is opened.
