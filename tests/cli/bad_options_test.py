@@ -199,6 +199,18 @@ class StdoutTest(CommandTest):
         self.assertEqual(out.read_bytes()[:6], b"\x93NUMPY")
         self.assertEqual(out.stat().st_size, 128 + 2 * 5 * 4)  # and no other text in it
 
+    def test_no_file_takes_a_closed_descriptor(self):
+        # Or what is said would go into that file. The command holds still while it reads a pipe.
+        pipe = self.directory / "pipe"
+        os.mkfifo(pipe)
+        shell = ["/bin/sh", "-c", 'exec "$0" "$@" <&- >&- 2>&-', Here.command, "warm", "--manifest", pipe, "--arch", "sm_90a"]
+        process = subprocess.Popen(shell, env=self.environment())
+        with open(pipe, "w") as writer:
+            places = [os.readlink(f"/proc/{process.pid}/fd/{number}") for number in range(3)]
+            writer.write("[]")
+        self.assertEqual(process.wait(timeout=60), 1)  # the report can't be written
+        self.assertEqual(places, ["/dev/null"] * 3)
+
     def test_a_reader_that_left_ends_the_command_as_it_ends_others(self):
         read, write = os.pipe()
         os.close(read)

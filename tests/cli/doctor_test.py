@@ -84,7 +84,8 @@ class DoctorTest(CommandTest):
         library = pathlib.Path(shutil.copy(self.sound_nvrtc(), self.directory))
         version = re.search(r"NVRTC (\S+)", self.doctor()["nvrtc"]["found"]).group(1)
         (self.directory / f"libnvrtc-builtins.so.{version}").write_text("cut off")
-        check = self.doctor(MAXSIM_JIT_LIBNVRTC=str(library), LD_LIBRARY_PATH=str(self.directory))["nvrtc"]
+        places = os.pathsep.join(filter(None, [str(self.directory), os.environ.get("LD_LIBRARY_PATH")]))
+        check = self.doctor(MAXSIM_JIT_LIBNVRTC=str(library), LD_LIBRARY_PATH=places)["nvrtc"]
         self.assert_warning(check, [f"libnvrtc-builtins.so.{version}", "beside libnvrtc", self.directory], ["whole"])
 
     def test_an_old_nvrtc(self):
