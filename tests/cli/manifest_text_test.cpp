@@ -34,5 +34,6 @@ TEST_CASE("what was expected instead is said") {
   CHECK(contains(refusal("[1 \"abc\"]"), "unexpected string literal; expected ']'"));
   CHECK(contains(refusal("[1 nul]"), "last read: '1 nul]'; expected ']'"));
   CHECK(contains(refusal("[nul]"), "last read: '[nul]'"));
-  CHECK(contains(refusal(""), "unexpected end of input"));
+  const std::string nothing = refusal("");  // as nlohmann/json 3.11.2 and 3.11.3 say it
+  CHECK((contains(nothing, "unexpected end of input") || contains(nothing, "empty input")));
 }

@@ -55,7 +55,9 @@ TEST_CASE("dynamic shared memory up to the device's limit, and an error that say
 
 TEST_CASE("a function is loaded when it is given out: a launch during a capture loads nothing") {
   for (const bool has_func_load : {true, false}) {
+    std::shared_ptr<const cuda::Driver> original;  // the guard's, so it goes after it
     Loaded gpu;
+    original = gpu.driver;
     auto driver = std::make_shared<cuda::Driver>(std::move(*std::const_pointer_cast<cuda::Driver>(gpu.driver)));
     if (!has_func_load) driver->FuncLoad = nullptr;  // drivers before CUDA 12.4
     gpu.driver = driver;

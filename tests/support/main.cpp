@@ -1,3 +1,12 @@
 // The main of every test program.
 #define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
+
+// GCC's ThreadSanitizer before 14 does not see the lock that a timed mutex takes by the steady clock
+// (pthread_mutex_clocklock), and then complains of its unlock.
+extern "C" const char *__tsan_default_suppressions();
+extern "C" const char *__tsan_default_suppressions() { return "mutex:msj::tune::Tuner::GpuTurn\n"; }
+
+// What the driver and NVRTC keep until the process ends.
+extern "C" const char *__lsan_default_suppressions();
+extern "C" const char *__lsan_default_suppressions() { return "leak:libcuda.so\nleak:libnvrtc\n"; }
