@@ -71,6 +71,9 @@ def view(array, memory):
 
 def dense_forward(context, device, arrays):
     """Scores the arrays, results included, by operand: {Q: …, D: …, SCORES: …}. Results are written in place."""
+    for operand, array in arrays.items():
+        if not array.flags.c_contiguous:  # what lies between its elements would be copied to the device as well
+            raise ValueError(f"operand {operand} is not contiguous; numpy.ascontiguousarray makes it so")
     memory = {operand: place(context, device, array) for operand, array in arrays.items()}
     views = {operand: ctypes.pointer(view(array, memory[operand])) for operand, array in arrays.items()}
     operands = (ctypes.POINTER(Tensor) * len(OPERANDS))(*(views.get(operand) for operand in OPERANDS))

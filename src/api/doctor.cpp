@@ -75,15 +75,18 @@ constexpr const char *kFixLayer =
     "access from all others (chown, chmod go-w); until then the layer is as good as empty";
 
 void check_cache(ops::Pipeline &pipeline, Json &checks) {
-  const char *name = "cache";  // then "cache layer": the read-only ones
-  for (const auto &[path, problem] : pipeline.root().examine_layers()) {
-    const bool writable = std::string_view(name) == "cache";
-    if (problem.empty()) {
-      checks.push_back(check(name, "ok", path));
+  const auto layers = pipeline.root().examine_layers();
+  if (layers.empty() || !layers.front().writable) {
+    checks.push_back(
+        check("cache", "ok", "none: MAXSIM_JIT_CACHE_DIR names read-only layers alone, so nothing is kept"));
+  }
+  for (const auto &layer : layers) {
+    const char *name = layer.writable ? "cache" : "cache layer";
+    if (layer.problem.empty()) {
+      checks.push_back(check(name, "ok", layer.path));
     } else {
-      checks.push_back(check(name, "warning", problem, writable ? kFixCache : kFixLayer));
+      checks.push_back(check(name, "warning", layer.problem, layer.writable ? kFixCache : kFixLayer));
     }
-    name = "cache layer";
   }
   const Json verified = verified_files(pipeline);
   const Json &problems = verified.at("problems");

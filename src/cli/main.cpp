@@ -60,6 +60,11 @@ void refuse_unknown_command(CLI::App &app, const std::vector<std::string> &words
     at = *found;
   }
   if (at->get_subcommands({}).empty()) return;
+  for (const std::string &word : words) {
+    if (!word.starts_with('-') || at->get_option_no_throw(word.substr(0, word.find('='))) != nullptr) continue;
+    usage_error("'{}' is no option of {}; accepted: {} --help lists them", shortened(word), at->get_name(),
+                at->get_name());
+  }
   usage_error("{} is given without a command; accepted: {}", at->get_name(), command_names(*at));
 }
 

@@ -47,6 +47,11 @@ void remove_place(const std::string &sentence) {
 }
 
 void on_bus_error(int signal, siginfo_t *info, void *) {
+  if (info->si_code <= 0) {  // sent by someone: no address is meant
+    ::signal(signal, SIG_DFL);
+    ::raise(signal);
+    return;
+  }
   const auto address = reinterpret_cast<std::uintptr_t>(info->si_addr);
   for (const Place &place : places) {
     if (address < place.begin || address >= place.end) continue;
@@ -63,10 +68,11 @@ void on_bus_error(int signal, siginfo_t *info, void *) {
 
 Mapping::Mapping(int descriptor, std::size_t size, std::string_view file)
     : size_(size),
-      sentence_(fmt::format("maxsim-jit: {}\n",
-                            printable(fmt::format("{}: the file became shorter while it was read; a file that nobody "
-                                                  "changes is accepted",
-                                                  file)))) {
+      sentence_(
+          fmt::format("maxsim-jit: {}\n",
+                      printable(fmt::format("{}: the file became shorter while it was read, or its disk failed; a "
+                                            "file that nobody changes is accepted",
+                                            file)))) {
   if (size == 0) return;
   address_ = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor, 0);
   if (address_ == MAP_FAILED) {

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -27,6 +28,8 @@ NewFile::NewFile(std::filesystem::path target)
       path_(unused_path(target_)),
       descriptor_(::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) {
   if (descriptor_.get() < 0) refuse(errno);
+  struct stat replaced {};  // whom it was open to, it stays open to
+  if (::stat(target_.c_str(), &replaced) == 0) (void)::fchmod(descriptor_.get(), replaced.st_mode & 0777);
 }
 
 NewFile::NewFile(NewFile &&other) noexcept

@@ -9,18 +9,16 @@
 namespace msj::cli {
 namespace {
 
-// Where to write: the path itself, or what its symlinks lead to.
-std::filesystem::path resolve_target(const std::filesystem::path &path) {
+std::filesystem::path checked_target(const std::filesystem::path &path) {
   if (!path.has_filename()) npy_failure(path.native(), "the path to write has no file name");
   struct stat status {};
-  if (::stat(path.c_str(), &status) != 0) return path;
-  if (S_ISDIR(status.st_mode)) npy_failure(path.native(), "this is a directory; accepted: a .npy file");
-  if (!S_ISREG(status.st_mode)) {
+  if (::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode)) {
+    npy_failure(path.native(), "this is a directory; accepted: a .npy file");
+  }
+  if (::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode)) {
     npy_failure(path.native(), "this is a device, pipe or socket; accepted: a regular .npy file");
   }
-  std::error_code error;
-  const std::filesystem::path resolved = std::filesystem::canonical(path, error);
-  return error ? path : resolved;
+  return npy_target(path);
 }
 
 // Version 1.0, padded with spaces so that the data starts at a multiple of 64 bytes.
@@ -37,6 +35,18 @@ std::string preamble(NpyType type, std::span<const std::int64_t> shape) {
 
 }  // namespace
 
+std::filesystem::path npy_target(const std::filesystem::path &path) {
+  constexpr int kMostLinks = 40;  // as the kernel
+  std::filesystem::path target = path;
+  std::error_code error;
+  for (int links = 0; links < kMostLinks && std::filesystem::is_symlink(target, error); ++links) {
+    const std::filesystem::path next = std::filesystem::read_symlink(target, error);
+    if (error) return path;
+    target = next.is_absolute() ? next : target.parent_path() / next;
+  }
+  return target;
+}
+
 NewFile stage_npy(const std::filesystem::path &path, NpyType type, std::span<const std::int64_t> shape,
                   std::span<const std::byte> data) {
   const std::string &file = path.native();
@@ -48,7 +58,7 @@ NewFile stage_npy(const std::filesystem::path &path, NpyType type, std::span<con
     npy_failure(file, "the array to write has {} bytes; shape {} of {} needs {}", data.size(), npy_shape_text(shape),
                 name(type), wanted);
   }
-  NewFile staged(resolve_target(path));
+  NewFile staged(checked_target(path));
   const std::string header = preamble(type, shape);
   staged.write(std::as_bytes(std::span(header)));
   staged.write(data);

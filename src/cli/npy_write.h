@@ -1,7 +1,8 @@
 // Arrays as .npy files: version 1.0 in C order, from elements in host byte order.
 //
-// A symlink's target is replaced, not the link. bf16 is written as ml_dtypes writes it; fp8 as '|V1', because NumPy
-// cannot load ml_dtypes' '<f1'. Every failure throws std::runtime_error with one sentence that names the file.
+// A symlink's target is written, not the link, also where it is not there yet. bf16 is written as ml_dtypes writes it;
+// fp8 as '|V1', because NumPy cannot load ml_dtypes' '<f1'. Every failure throws std::runtime_error with one sentence
+// that names the file.
 #pragma once
 
 #include <cstddef>
@@ -13,6 +14,9 @@
 #include "cli/npy.h"
 
 namespace msj::cli {
+
+// Where a result named `path` goes: what its symlinks lead to.
+[[nodiscard]] std::filesystem::path npy_target(const std::filesystem::path &path);
 
 void write_npy(const std::filesystem::path &path, NpyType type, std::span<const std::int64_t> shape,
                std::span<const std::byte> data);

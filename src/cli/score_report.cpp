@@ -48,7 +48,8 @@ void check_output_file(const std::string &file) {
   if (fs::exists(status) && !fs::is_regular_file(status)) {
     failure("{}: the output exists and is no regular file; a new or a regular file is accepted", file);
   }
-  const fs::path parent = fs::path(file).has_parent_path() ? fs::path(file).parent_path() : fs::path(".");
+  const fs::path target = npy_target(file);
+  const fs::path parent = target.has_parent_path() ? target.parent_path() : fs::path(".");
   if (!fs::is_directory(parent, ignored)) failure("{}: there is no directory {}", file, parent.native());
   if (::access(parent.c_str(), W_OK) != 0) {
     failure("{}: the directory {} cannot be written: {}", file, parent.native(),

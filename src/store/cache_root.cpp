@@ -131,9 +131,9 @@ const std::string &CacheRoot::writable() {
   return layer->path;
 }
 
-std::vector<CacheRoot::Found> CacheRoot::examine_layers() {
-  std::vector<Found> found;
-  if (!writable_problem_.empty()) found.push_back({"", writable_problem_});
+std::vector<CacheRoot::ExaminedLayer> CacheRoot::examine_layers() {
+  std::vector<ExaminedLayer> found;
+  if (!writable_problem_.empty()) found.push_back({"", writable_problem_, true});
   for (const Layer &layer : layers_) {
     const Opened root = open_folder(layer, {}, layer.writable ? Missing::create : Missing::leave);
     std::string problem;
@@ -142,7 +142,7 @@ std::vector<CacheRoot::Found> CacheRoot::examine_layers() {
     } else if (const int denied = layer.writable ? files_->may_write(root.handle.get()) : 0; denied < 0) {
       problem = fmt::format("{} can't be written: {}", root.path, error_text(denied));
     }
-    found.push_back({layer.path, problem});
+    found.push_back({layer.path, problem, layer.writable});
   }
   return found;
 }

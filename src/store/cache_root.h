@@ -84,8 +84,13 @@ class CacheRoot {
   };
   [[nodiscard]] std::unique_ptr<Lock> lock(const std::string &name, std::chrono::duration<double> timeout);
 
+  struct ExaminedLayer {
+    std::string path;
+    std::string problem;  // "" for one that can be used
+    bool writable;        // is meant to be
+  };
   // Each layer's root, the writable one first, and why it can't be used. Nothing is logged.
-  [[nodiscard]] std::vector<Found> examine_layers();
+  [[nodiscard]] std::vector<ExaminedLayer> examine_layers();
 
   [[nodiscard]] std::vector<std::string> layers() const;  // all roots, the writable one first
 

@@ -15,6 +15,7 @@ SCORE = ["score", "--device", "cpu", "--q", "q.npy", "--d", "d.npy"]
 LINES = [
     ([], "maxsim-jit is given without a command", "warm, inspect, cache, doctor, score"),
     (["--verbose"], "maxsim-jit is given without a command", "warm, inspect, cache, doctor, score"),
+    (["--verison"], "'--verison' is no option of maxsim-jit", "--help"),
     (["frob"], "'frob' is no command of maxsim-jit", "warm, inspect, cache, doctor, score"),
     (["--verbose", "frob"], "'frob' is no command of maxsim-jit", "warm, inspect, cache, doctor, score"),
     (["cache"], "cache is given without a command", "path, verify, clear"),

@@ -65,6 +65,21 @@ class BadOutputTest(CommandTest):
         self.assertTrue(self.out.is_symlink())
         self.assertEqual((self.directory / "there" / "o.npy").stat().st_size, 168)
 
+    def test_a_symlink_to_what_is_not_there_yet_is_followed_too(self):
+        (self.directory / "there").mkdir()
+        self.out.symlink_to("there/new.npy")
+        self.run_command(*self.score, "--out", self.out)
+        self.assertTrue(self.out.is_symlink())
+        self.assertEqual((self.directory / "there" / "new.npy").stat().st_size, 168)
+        self.argmax.symlink_to("nowhere/new.npy")
+        self.refuse("--argmax", self.argmax, parts=[self.argmax, "there is no directory", "nowhere"])
+
+    def test_a_file_that_is_replaced_stays_open_to_the_same_people(self):
+        self.out.write_text("old")
+        self.out.chmod(0o600)
+        self.run_command(*self.score, "--out", self.out)
+        self.assertEqual(self.out.stat().st_mode & 0o777, 0o600)
+
     def test_a_stderr_that_cannot_be_written_stops_nothing(self):
         with open("/dev/full", "w") as full:
             self.run_command(*self.score, "--out", self.out, stderr=full)

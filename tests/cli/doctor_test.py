@@ -163,6 +163,9 @@ class DoctorTest(CommandTest):
             self.assert_ok(checks["cache"], self.cache)
             self.assert_warning(checks["cache layer"], [layer, *found], ["MAXSIM_JIT_CACHE_DIR", "as good as empty"])
         self.assert_ok(self.doctor(MAXSIM_JIT_CACHE_DIR=f"{self.cache}:{sound}")["cache layer"], sound)
+        alone = self.doctor(MAXSIM_JIT_CACHE_DIR=f":{sound}")
+        self.assert_ok(alone["cache layer"], sound)
+        self.assert_ok(alone["cache"], "nothing is kept")
 
 
 @unittest.skipIf(why_not(), why_not())

@@ -9,4 +9,4 @@ extern "C" const char *__tsan_default_suppressions() { return "mutex:msj::tune::
 
 // What the driver and NVRTC keep until the process ends.
 extern "C" const char *__lsan_default_suppressions();
-extern "C" const char *__lsan_default_suppressions() { return "leak:libcuda.so\nleak:libnvrtc\n"; }
+extern "C" const char *__lsan_default_suppressions() { return "leak:^cuInit$\nleak:libnvrtc\n"; }
