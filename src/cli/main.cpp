@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <csignal>
 #include <exception>
 #include <new>
 #include <sstream>
@@ -108,6 +109,7 @@ int run(int argc, char **argv, Console &console) {
 
 int main(int argc, char **argv) {
   msj::cli::fill_closed_descriptors();
+  std::signal(SIGXFSZ, SIG_IGN);  // a limit on file sizes is then an error of the write, which is said
   msj::cli::explain_truncated_files();
   msj::cli::Console console(stderr);
   try {

@@ -13,7 +13,7 @@ from other_user import USER, UserTest, why_not
 
 def limit_files(size):
     """Runs in the child: no file may grow beyond `size`, as if the disk were full then; works for every user."""
-    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    signal.signal(signal.SIGXFSZ, signal.SIG_DFL)  # Python ignores it, as not every caller does
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
 
 
