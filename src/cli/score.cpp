@@ -75,20 +75,9 @@ std::optional<DType> wanted_dtype(const ScoreOptions &options, const OpInfo &op)
   return dtype;
 }
 
-// Names that the values of params have, by the header's enumerators; other values are numbers.
-struct ValueName {
-  std::int32_t id;
-  std::string_view name;
-  std::int64_t value;
-};
-constexpr std::array<ValueName, 2> kValueNames = {
-    {{MSJ_PARAM_EMPTY_DOC, "zero", MSJ_EMPTY_DOC_ZERO}, {MSJ_PARAM_EMPTY_DOC, "neginf", MSJ_EMPTY_DOC_NEG_INF}}};
-
 std::string accepted_values(const ParamInfo &param) {
   std::vector<std::string_view> named;
-  for (const ValueName &value : kValueNames) {
-    if (value.id == param.id) named.push_back(value.name);
-  }
+  for (const ValueName &value : param.values) named.push_back(value.name);
   if (!named.empty()) return fmt::format("{}", fmt::join(named, ", "));
   return param.is_double ? "a number" : fmt::format("an integer from {} to {}", param.min, param.max);
 }
@@ -96,8 +85,8 @@ std::string accepted_values(const ParamInfo &param) {
 msj_param parse_param_value(const ParamInfo &param, const std::string &text) {
   msj_param result{};
   result.id = param.id;
-  for (const ValueName &value : kValueNames) {
-    if (value.id != param.id || value.name != text) continue;
+  for (const ValueName &value : param.values) {
+    if (value.name != text) continue;
     result.value.i = value.value;
     return result;
   }
