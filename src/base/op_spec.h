@@ -139,6 +139,7 @@ struct GeometryQuery {
   const Sizes &static_sizes;  // static sizes as compiled
   std::span<const DType> dtypes;
   int sm_count;
+  FeatureSet features = 0;  // for what they add or leave out beside the kernel: a launch, a workspace
 };
 
 // One way to compute an op: kernels/<op>.<path>.cu.
@@ -153,7 +154,7 @@ struct PathSpec {
   // Kernels to launch, in order. count 0: nothing to do.
   LaunchList (*geometry)(const GeometryQuery &);
   // Bytes of workspace of this config with these sizes; null: none.
-  std::size_t (*workspace)(const GeometryQuery &, FeatureSet) = nullptr;
+  std::size_t (*workspace)(const GeometryQuery &) = nullptr;
 };
 
 struct OpSpec {

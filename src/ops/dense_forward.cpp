@@ -1,6 +1,6 @@
 #include "ops/dense_forward.h"
 
-#include "ops/dense_forward_geometry.h"
+#include "ops/forward_geometry.h"
 #include "ops/table_words.h"
 
 namespace msj::ops {
@@ -61,43 +61,43 @@ double multiply_adds(const Sizes &sizes) {
 
 // ---- portable path -----------------------------------------------------------------------------------------------
 
-constexpr std::array<std::string_view, 10> kTunables = {"block_doc",  "block_query", "warps_doc",      "warps_query",
-                                                        "stages",     "block_k",     "query_resident", "query_buffers",
-                                                        "min_blocks", "persistent"};
 constexpr std::array<std::string_view, 1> kEntries = {"dense_forward"};
 
-DenseTile tile_of(const TileConfig &config) {
-  return {.block_doc = config.at("block_doc"),
-          .block_query = config.at("block_query"),
-          .warps_doc = config.at("warps_doc"),
-          .warps_query = config.at("warps_query"),
-          .stages = config.at("stages"),
-          .block_k = config.at("block_k"),
-          .query_resident = config.at("query_resident"),
-          .query_buffers = config.at("query_buffers"),
-          .min_blocks = config.at("min_blocks"),
-          .persistent = config.at("persistent")};
+// Extras for each column: squares and a factor.
+constexpr ForwardRows rows_of(std::span<const DType> dtypes) {
+  if (dtypes[0] == DType::f32) {
+    return {.document_bytes = 4,
+            .query_bytes = 4,
+            .k_unit = 32,
+            .single_k_unit = 16,
+            .query_extras = 24,
+            .accumulators = 2,
+            .fragments_per_16_rows = 8,
+            .fragments = 4};
+  }
+  return {.document_bytes = 2,
+          .query_bytes = 2,
+          .k_unit = 16,
+          .single_k_unit = 16,
+          .query_extras = 24,
+          .fragments_per_16_rows = 4,
+          .fragments = 8};
 }
 
 std::string portable_admission(const ConfigQuery &query) {
-  return dense_admission(tile_of(query.config), static_cast<int>(query.bucket_sizes[d]), bytes(query.dtypes[0]),
-                         query.limits.shared_bytes_per_block, query.layout == Layout::aligned16);
+  return forward_admission(forward_tile(query.config), rows_of(query.dtypes), static_cast<int>(query.bucket_sizes[d]),
+                           query.limits.shared_bytes_per_block);
 }
 
 LaunchList portable_geometry(const GeometryQuery &query) {
-  const DenseTile tile = tile_of(query.config);
-  LaunchList list;
-  list.add({.entry = 0,
-            .grid = dense_grid(tile, query.sizes[Nq], query.sizes[Nd], query.sizes[Lq], query.sm_count),
-            .threads = dense_threads(tile),
-            .shared_bytes = static_cast<int>(
-                dense_shared_bytes(tile, static_cast<int>(query.static_sizes[d]), bytes(query.dtypes[0])))});
-  return list;
+  return forward_launch(forward_tile(query.config), rows_of(query.dtypes),
+                        {query.sizes[Nq], query.sizes[Nd], query.sizes[Lq]}, static_cast<int>(query.static_sizes[d]),
+                        query.sm_count);
 }
 
 constexpr std::array<PathSpec, 1> kPaths = {{
     {.name = "portable",
-     .tunables = kTunables,
+     .tunables = kForwardTunables,
      .entries = kEntries,
      .min_compute_capability = 80,
      .max_compute_capability = 999,
