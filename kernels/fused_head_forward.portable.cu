@@ -14,19 +14,19 @@
 //
 // Bits: k ascends in one accumulator, squares and the sum over s are fixed trees, max is exact; none depends on the
 // config, the batch or a token's place in the block.
-#include "common/fma_tile.cuh"
-#include "common/group.cuh"
-#include "common/mma_tile.cuh"
-#include "common/narrow.cuh"
-#include "common/norm.cuh"
-#include "common/numeric.cuh"
 #include "common/ptx.cuh"
-#include "common/row_squares.cuh"
-#include "common/running_max.cuh"
+#include "common/numeric.cuh"
 #include "common/tile_load.cuh"
-#include "common/token_max.cuh"
-#include "common/token_sum.cuh"
+#include "common/mma_tile.cuh"
+#include "common/fma_tile.cuh"
+#include "common/running_max.cuh"
+#include "common/norm.cuh"
 #include "common/walk.cuh"
+#include "common/group.cuh"
+#include "common/token_sum.cuh"
+#include "common/narrow.cuh"
+#include "common/row_squares.cuh"
+#include "common/token_max.cuh"
 
 namespace msj {
 
