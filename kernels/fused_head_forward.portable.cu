@@ -223,7 +223,8 @@ struct FusedHead {
     ring.filled = true;
     if constexpr (feature::d_mask) mask.store();
     add_bias(tile, int(args.size_d_out), warp, lane);
-    if constexpr (feature::normalize) normalize(tile, warp, lane);
+    if constexpr (feature::normalize)
+      small().squares.normalize(tile, first_row(warp), first_column(warp), out_width, lane);
     const unsigned e = ptx::shared_address(shared()) + e_at + first_row(warp) * e_pitch;
 #pragma unroll
     for (int part = 0; part < out_blocks; ++part)
@@ -248,31 +249,6 @@ struct FusedHead {
           e = column < limit ? feature::bias ? e + bias : e : 0.0f;
         }
       }
-  }
-
-  // Each row by 1 / max(norm, 1e-12). Where squares may overflow in the tile, the rows in which they do are scaled down
-  // first and all squares summed again, to the same bits in the other rows. The loop is for its code's size.
-  static __device__ __forceinline__ void normalize(Projected (&tile)[out_blocks], int warp, int lane) {
-    bool scaled = false, finished;
-#pragma unroll 1
-    do {
-      bool large = false;
-#pragma unroll
-      for (int part = 0; part < out_blocks; ++part)
-        large |= small().squares.put(tile[part], first_row(warp), (part * out_width + first_column(warp)) / 16, lane);
-      finished = !__any_sync(all_lanes, __syncthreads_or(large)) || scaled;  // the vote: so that ptxas knows it uniform
-#pragma unroll
-      for (int i = 0; i < Projected::rows; ++i) {
-        const float squares = small().squares.of_row(first_row(warp) + Projected::row(i, lane));
-        const float factor = finished ? inverse_norm(squares) : squares == infinity ? norm_scale : 1.0f;
-#pragma unroll
-        for (int part = 0; part < out_blocks; ++part)
-#pragma unroll
-          for (int j = 0; j < Projected::columns; ++j) tile[part].at(i, j) *= factor;
-      }
-      scaled = true;
-      if (!finished) __syncthreads();  // every sum has been read
-    } while (!finished);
   }
 
   // --- score ---------------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ namespace {
 
 constexpr int block_reserve = 1024;  // shared memory that the system keeps for itself per block
 constexpr int row_padding = 16;
+constexpr int most_of_a_tunable = 4096;      // so that no product here overflows
 constexpr int most_score_k = 64;             // of d_out in a stage
 constexpr std::int64_t span_tokens = 65536;  // query tokens that one projection of a document serves
 
@@ -82,9 +83,12 @@ int fused_head_registers(const FusedHeadTile &tile, int d_out, int element_bytes
 
 std::string fused_head_admission(const FusedHeadTile &tile, int d_out, int element_bytes,
                                  std::int64_t shared_limit_bytes) {
-  if (tile.block_doc < 1 || tile.block_query < 1 || tile.block_out < 1 || tile.block_k < 1 || tile.warps_doc < 1 ||
-      tile.warps_out < 1 || tile.min_blocks < 1 || tile.persistent < 0)
-    return "a tunable is out of range: blocks, warps and min_blocks start at 1, persistent at 0";
+  for (const int tunable :
+       {tile.block_doc, tile.block_query, tile.block_out, tile.block_k, tile.warps_doc, tile.warps_out, tile.stages,
+        tile.min_blocks, std::min(tile.persistent, most_of_a_tunable) + 1}) {
+    if (tunable < 1 || tunable > most_of_a_tunable)
+      return "a tunable is out of range: blocks, warps, stages and min_blocks are 1 to 4096, persistent 0 to 4095";
+  }
   if (tile.stages < 2) return "stages is " + std::to_string(tile.stages) + ", the ring needs at least 2";
   const int k_unit = element_bytes == 4 ? 32 : 16;
   if (tile.block_k % k_unit != 0) return "block_k must be a multiple of " + std::to_string(k_unit);
