@@ -47,6 +47,9 @@ Json operands(const OpSpec &op) {
                     {"may_be_single", operand.may_be_single},
                     {"dtype", dtype_rule(op, operand.dtype)},
                     {"doc", operand.doc}});
+    if (operand.scaled_by >= 0) {
+      json.back()["scaled_by"] = op.operands[static_cast<std::size_t>(operand.scaled_by)].name;
+    }
   }
   return json;
 }

@@ -70,6 +70,7 @@ struct OperandSpec {
   bool is_result = false;
   bool streamed = false;       // decides the layout class
   std::string_view doc = {};   // one line for help texts
+  int scaled_by = -1;          // the operand of its scales: the command then quantizes what it is given as wider floats
   bool may_be_single = false;  // rank 1, shape [1] is accepted too: one value for all, with strides of 0 to the kernel
 };
 

@@ -44,6 +44,7 @@ OperandInfo parse_operand(const json &value) {
   operand.dims = value.at("dims").get<std::vector<std::string>>();
   operand.optional = value.value("optional", false);
   operand.is_result = value.value("result", false);
+  operand.scaled_by = value.value("scaled_by", "");
   operand.may_be_single = value.value("may_be_single", false);
   operand.doc = value.value("doc", "");
   parse_dtype_rule(value.at("dtype"), operand);

@@ -16,6 +16,7 @@
 #include "cli/failure.h"
 #include "cli/output.h"
 #include "cli/score_input.h"
+#include "cli/score_quantize.h"
 #include "cli/score_report.h"
 #include "cli/score_run.h"
 #include "cli/session.h"
@@ -145,13 +146,23 @@ ScoreReport make_report(const ScoreOptions &options, const OpInfo &op) {
   return report;
 }
 
-SizeMap load_tensors(const ScoreOptions &options, const OpInfo &op, const ScoreReport &report, Console &console,
-                     ScoreJob &job) {
+SizeMap load_tensors(const maxsim_jit::Context &context, const ScoreOptions &options, std::span<const OpInfo> ops,
+                     const OpInfo &op, const ScoreReport &report, Console &console, ScoreJob &job) {
   const auto wanted = wanted_dtype(options, op);
   for (const OperandInfo &operand : op.operands) {
     if (operand.is_result) continue;
     const std::string &file = options.files.find(operand.name)->second;
-    if (!file.empty()) job.inputs.push_back(load_operand(operand, file, wanted, console));
+    if (file.empty()) continue;
+    if (auto quantized = load_quantized(context, ops, op, operand, file, wanted, console)) {
+      if (!options.files.find(operand.scaled_by)->second.empty()) {
+        usage_error("{} is given, but {} {} holds wider floats, whose scales are computed; it is accepted with fp8",
+                    option_name(operand.scaled_by), option_name(operand.name), file);
+      }
+      job.inputs.push_back(std::move(quantized->values));
+      job.inputs.push_back(std::move(quantized->scales));
+    } else {
+      job.inputs.push_back(load_operand(operand, file, wanted, console));
+    }
   }
   SizeMap sizes = bind_sizes(op, job.inputs);
   for (const OperandInfo &operand : op.operands) {
@@ -169,9 +180,8 @@ int run_score(const ScoreOptions &options, const std::vector<OpInfo> &ops, Conso
   check_output_files(report);
   std::optional<std::int32_t> device;
   if (!options.device.empty()) device = parse_device(options.device);
-  const SizeMap sizes = load_tensors(options, op, report, console, job);
-
   const maxsim_jit::Context context = make_context(console);
+  const SizeMap sizes = load_tensors(context, options, ops, op, report, console, job);
   device = choose_device(context, device, console);
   const auto start = std::chrono::steady_clock::now();
   run_score_job(context, job, *device);

@@ -19,8 +19,20 @@ constexpr std::array<SizeSpec, 5> kSizes = {{
 
 // In the order of the header's enumerators.
 constexpr std::array<OperandSpec, MSJ_FP8_FORWARD_OPERANDS> kOperands = {{
-    {.name = "q", .rank = 3, .dims = {Nq, Lq, d}, .dtype = kOwnFp8, .streamed = true, .doc = "query tokens"},
-    {.name = "d", .rank = 3, .dims = {Nd, Ld, d}, .dtype = kOwnFp8, .streamed = true, .doc = "document tokens"},
+    {.name = "q",
+     .rank = 3,
+     .dims = {Nq, Lq, d},
+     .dtype = kOwnFp8,
+     .streamed = true,
+     .doc = "query tokens",
+     .scaled_by = MSJ_FP8_FORWARD_SCALE_Q},
+    {.name = "d",
+     .rank = 3,
+     .dims = {Nd, Ld, d},
+     .dtype = kOwnFp8,
+     .streamed = true,
+     .doc = "document tokens",
+     .scaled_by = MSJ_FP8_FORWARD_SCALE_D},
     {.name = "q_mask", .rank = 2, .dims = {Nq, Lq}, .dtype = kMask, .optional = true, .doc = "nonzero keeps"},
     {.name = "d_mask", .rank = 2, .dims = {Nd, Ld}, .dtype = kMask, .optional = true, .doc = "nonzero keeps"},
     {.name = "d_lengths",
