@@ -115,8 +115,8 @@ void check_ranks(const std::vector<float> &fp8, const std::vector<float> &fp16, 
     const auto expected = questions.at(question).at("expected_passage").get<std::size_t>();
     firsts += ranking(fp8, question, 64).front() == expected ? 1 : 0;
   }
-  CHECK(tau >= 0.85);
-  CHECK(shared >= 0.85);
+  CHECK(tau >= 0.95);
+  CHECK(shared >= 0.9);
   CHECK(firsts == kQuestions);
   fmt::print("fixture: fp8 {}: Kendall's tau to fp16 {:.3f} (least {:.3f}), top-10 overlap {:.3f}, {} of {} first\n",
              what, tau, least, shared, firsts, kQuestions);
