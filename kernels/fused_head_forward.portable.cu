@@ -214,11 +214,9 @@ struct FusedHead {
 #pragma unroll 1
     for (int step = ring.filled ? 0 : 1 - stages; step < work.projection_steps; ++step) {
       const unsigned stage = next_stage(args, span, work, ring);
-#pragma unroll
-      for (int part = 0; part < out_blocks; ++part)
-        if (step >= 0 && step % out_blocks == part)
-          tile[part].template multiply<false>(stage + first_row(warp) * k_pitch,
-                                              stage + w_at + first_column(warp) * k_pitch, lane);
+      if (step >= 0)
+        multiply_part<0>(tile, step % out_blocks, stage + first_row(warp) * k_pitch,
+                         stage + w_at + first_column(warp) * k_pitch, lane);
     }
     ring.filled = true;
     if constexpr (feature::d_mask) mask.store();
@@ -233,6 +231,19 @@ struct FusedHead {
         const int column = part * out_width + first_column(warp) + j * 4;
         if (column < d_out) store_columns_16<type>(tile[part], j, e + column * element_bytes, e_pitch, lane);
       }
+  }
+
+  // Part `wanted` of the tile. Each part's code is marked as its own: were it merged, the accumulators would become an
+  // array in local memory.
+  template <int part>
+  static __device__ __forceinline__ void multiply_part(Projected (&tile)[out_blocks], int wanted, unsigned rows,
+                                                       unsigned columns, int lane) {
+    if (part + 1 == out_blocks || wanted == part) {
+      tile[part].template multiply<false>(rows, columns, lane);
+      if constexpr (out_blocks > 1) asm volatile("// part %0" ::"n"(part));
+    } else if constexpr (part + 1 < out_blocks) {
+      multiply_part<part + 1>(tile, wanted, rows, columns, lane);
+    }
   }
 
   // Columns at and past d_out become 0: an infinite hidden state times the zeros loaded for them is NaN.
