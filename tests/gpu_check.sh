@@ -99,7 +99,7 @@ run_tests() {  # run_tests JOBS [ctest's options]
 }
 
 # The kernels, their candidates and every feature set once without the sanitizer, which compiles them.
-sanitize() {  # sanitize TOOL SECONDS
+sanitize() {  # sanitize TOOL SECONDS, of each of the two files
   MSJ_GPU_SECONDS=$2 compute-sanitizer --tool "$1" --error-exitcode 9 --print-limit 20 \
     "$bin/msj_gpu_tests" --source-file='*sanitizer_test.cpp'
 }
@@ -187,9 +187,9 @@ fi
 if wanted tests; then
   : >"$out/tests.log"
   # Those that time candidates have the GPU to themselves.
-  step 'tests that time nothing' 200 "$out/tests.log" bash -c 'run_tests 15 -E "gpu/(sweep|counting)"'
-  step 'tests that sweep' 150 "$out/tests.log" bash -c 'run_tests 1 -R "gpu/(sweep|counting)"'
-  show "$out/tests.log" '(oracle|parity|exact|large|fixture|configs|counting|streams|sanitizer): |winner|distinct' 80
+  step 'tests that time nothing' 200 "$out/tests.log" bash -c 'run_tests 15 -E "gpu/.*(sweep|counting)"'
+  step 'tests that sweep' 150 "$out/tests.log" bash -c 'run_tests 1 -R "gpu/.*(sweep|counting)"'
+  show "$out/tests.log" '(oracle|parity|exact|fp8|fused|quantize|large|fixture|configs|counting|streams|sanitizer): |winner|distinct' 80
   show "$out/tests.log" 'ERROR:|tests passed|tests failed|\*\*\*|skipped:' 40
   pack_entries
 fi
@@ -200,9 +200,9 @@ if wanted sanitizer; then
     : >"$out/racecheck.log"
     step 'sanitizer problems, plain' 60 "$out/memcheck.log" "$bin/msj_gpu_tests" --source-file='*sanitizer_test.cpp'
     # Both at once: most of their time is the host's. A subshell's failures are counted below.
-    (step memcheck 100 "$out/memcheck.log" bash -c 'sanitize memcheck 70') &
+    (step memcheck 160 "$out/memcheck.log" bash -c 'sanitize memcheck 70') &
     memcheck=$!
-    (step racecheck 180 "$out/racecheck.log" bash -c 'sanitize racecheck 165') &
+    (step racecheck 260 "$out/racecheck.log" bash -c 'sanitize racecheck 110') &
     racecheck=$!
     for job in $memcheck $racecheck; do
       wait "$job" || { [ $? -eq 77 ] || failures=$((failures + 1)); }

@@ -67,7 +67,7 @@ enum {
 };
 
 typedef int32_t msj_op;
-enum { MSJ_DENSE_FORWARD = 1 };
+enum { MSJ_DENSE_FORWARD = 1, MSJ_FP8_FORWARD = 2, MSJ_FP8_QUANTIZE = 3, MSJ_FUSED_HEAD_FORWARD = 4 };
 
 /* dense_forward: scores of every query against every document.
  * Sizes: Nq queries of Lq tokens, Nd documents of Ld tokens, d features a token.
@@ -83,8 +83,50 @@ enum {
   MSJ_DENSE_FORWARD_OPERANDS = 7
 };
 
+/* fp8_forward: the same on e4m3 (without infinities, largest 448) or e5m2 matrices (Q and D each its own) with float32
+ * scales: score = sum over s of scale_q * max over t of (scale_d * <Q, D>). A scale of shape [1] is for the whole
+ * tensor and read on the device; one of rank 2 has a value for each token; absent: 1. */
+enum {
+  MSJ_FP8_FORWARD_Q = 0,         /* [Nq, Lq, d] MSJ_FP8_E4M3 or MSJ_FP8_E5M2 */
+  MSJ_FP8_FORWARD_D = 1,         /* [Nd, Ld, d] likewise */
+  MSJ_FP8_FORWARD_Q_MASK = 2,    /* [Nq, Lq], as in dense_forward; optional: feature q_mask */
+  MSJ_FP8_FORWARD_D_MASK = 3,    /* [Nd, Ld]; optional: feature d_mask */
+  MSJ_FP8_FORWARD_D_LENGTHS = 4, /* [Nd] int32; optional, no feature */
+  MSJ_FP8_FORWARD_SCALE_Q = 5,   /* [1] or [Nq, Lq] float32; optional; of rank 2: feature scale_q_per_token */
+  MSJ_FP8_FORWARD_SCALE_D = 6,   /* [1] or [Nd, Ld] float32; optional; of rank 2: feature scale_d_per_token */
+  MSJ_FP8_FORWARD_SCORES = 7,    /* [Nq, Nd] float32, result */
+  MSJ_FP8_FORWARD_ARGMAX = 8,    /* [Nq, Nd, Lq] int32, result, optional: feature save_argmax */
+  MSJ_FP8_FORWARD_OPERANDS = 9
+};
+
+/* fp8_quantize: fp8 matrices and scales for fp8_forward. scale = max |x| / (448 for e4m3, 57344 for e5m2), at least
+ * 2^-100, 1 where all x are 0; quantized = x / scale, to the nearest even, saturated; NaN stays NaN (and has no part in
+ * the maximum; an infinity has, as the largest float). */
+enum {
+  MSJ_FP8_QUANTIZE_X = 0,         /* [N, L, d] MSJ_BF16, MSJ_F16 or MSJ_F32 */
+  MSJ_FP8_QUANTIZE_QUANTIZED = 1, /* [N, L, d] MSJ_FP8_E4M3 or MSJ_FP8_E5M2, result */
+  MSJ_FP8_QUANTIZE_SCALES = 2,    /* [1] or [N, L] float32, result; of rank 2: feature per_token */
+  MSJ_FP8_QUANTIZE_OPERANDS = 3
+};
+
+/* fused_head_forward: dense_forward of Q against E = H W^T + bias, which is never written to memory.
+ * Sizes: as in dense_forward, with d_out features a projected token (1 to 512) from d_model (1 to 8,192). E is summed
+ * in float32, with MSJ_FLAG_NORMALIZE divided by max(|row|, 1e-12) (Q is not), and rounded to the matrices' dtype. */
+enum {
+  MSJ_FUSED_HEAD_FORWARD_Q = 0,         /* [Nq, Lq, d_out] MSJ_BF16, MSJ_F16 or MSJ_F32 */
+  MSJ_FUSED_HEAD_FORWARD_H = 1,         /* [Nd, Ld, d_model] hidden states, dtype of Q */
+  MSJ_FUSED_HEAD_FORWARD_W = 2,         /* [d_out, d_model] dtype of Q */
+  MSJ_FUSED_HEAD_FORWARD_BIAS = 3,      /* [d_out] dtype of Q or float32; optional: feature bias */
+  MSJ_FUSED_HEAD_FORWARD_Q_MASK = 4,    /* [Nq, Lq], as in dense_forward; optional: feature q_mask */
+  MSJ_FUSED_HEAD_FORWARD_D_MASK = 5,    /* [Nd, Ld]; optional: feature d_mask */
+  MSJ_FUSED_HEAD_FORWARD_D_LENGTHS = 6, /* [Nd] int32; optional, no feature */
+  MSJ_FUSED_HEAD_FORWARD_SCORES = 7,    /* [Nq, Nd] float32, result */
+  MSJ_FUSED_HEAD_FORWARD_ARGMAX = 8,    /* [Nq, Nd, Lq] int32, result, optional: feature save_argmax */
+  MSJ_FUSED_HEAD_FORWARD_OPERANDS = 9
+};
+
 /* msj_call.flags: features that no operand implies */
-#define MSJ_FLAG_NORMALIZE ((uint64_t)1) /* x / max(|x|, 1e-12) on both sides, fused */
+#define MSJ_FLAG_NORMALIZE ((uint64_t)1) /* x / max(|x|, 1e-12), fused: both sides; the fused head: E */
 
 /* msj_param.id */
 enum {

@@ -454,6 +454,104 @@ struct DenseForward {
 
 inline void dense_forward(const Context &context, const DenseForward &arguments) { run(context, arguments.call()); }
 
+// ---- fp8_forward --------------------------------------------------------------------------------------------------
+
+// scores[i, j] = sum over s of scale_q * max over t of (scale_d * <q[i, s], d[j, t]>), sums in float32. A scale is of
+// each token, or of shape [1] for the whole tensor (read on the device), or absent: 1. All else as in DenseForward.
+struct Fp8Forward {
+  Tensor q{};          // [Nq, Lq, d] fp8_e4m3 or fp8_e5m2
+  Tensor d{};          // [Nd, Ld, d] fp8_e4m3 or fp8_e5m2, not necessarily q's
+  Tensor scores{};     // [Nq, Nd] f32, result
+  Tensor scale_q{};    // [1] or [Nq, Lq] f32; optional
+  Tensor scale_d{};    // [1] or [Nd, Ld] f32; optional
+  Tensor q_mask{};     // [Nq, Lq] boolean, u8 or i8; optional
+  Tensor d_mask{};     // [Nd, Ld] likewise; optional
+  Tensor d_lengths{};  // [Nd] i32; optional
+  Tensor argmax{};     // [Nq, Nd, Lq] i32, result; optional
+  EmptyDoc empty_doc = EmptyDoc::zero;
+  Launch launch{};
+
+  Call call() const {
+    Call result(MSJ_FP8_FORWARD);
+    result.operand(MSJ_FP8_FORWARD_Q, q)
+        .operand(MSJ_FP8_FORWARD_D, d)
+        .operand(MSJ_FP8_FORWARD_Q_MASK, q_mask)
+        .operand(MSJ_FP8_FORWARD_D_MASK, d_mask)
+        .operand(MSJ_FP8_FORWARD_D_LENGTHS, d_lengths)
+        .operand(MSJ_FP8_FORWARD_SCALE_Q, scale_q)
+        .operand(MSJ_FP8_FORWARD_SCALE_D, scale_d)
+        .operand(MSJ_FP8_FORWARD_SCORES, scores)
+        .operand(MSJ_FP8_FORWARD_ARGMAX, argmax)
+        .param(MSJ_PARAM_EMPTY_DOC, static_cast<std::int64_t>(empty_doc))
+        .launch(launch);
+    return result;
+  }
+};
+
+inline void fp8_forward(const Context &context, const Fp8Forward &arguments) { run(context, arguments.call()); }
+
+// ---- fp8_quantize -------------------------------------------------------------------------------------------------
+
+// quantized = x / scale to the nearest, saturated; scale = max |x| / (448 for e4m3, 57,344 for e5m2), at least 2^-100,
+// 1 where all x are 0. NaN stays NaN and has no part in the max.
+struct Fp8Quantize {
+  Tensor x{};          // [N, L, d] bf16, f16 or f32
+  Tensor quantized{};  // [N, L, d] fp8_e4m3 or fp8_e5m2, result
+  Tensor scales{};     // [1], or [N, L] for a scale of each token; f32, result
+  Launch launch{};     // one scale for all needs a workspace
+
+  Call call() const {
+    Call result(MSJ_FP8_QUANTIZE);
+    result.operand(MSJ_FP8_QUANTIZE_X, x)
+        .operand(MSJ_FP8_QUANTIZE_QUANTIZED, quantized)
+        .operand(MSJ_FP8_QUANTIZE_SCALES, scales)
+        .launch(launch);
+    return result;
+  }
+};
+
+inline void fp8_quantize(const Context &context, const Fp8Quantize &arguments) { run(context, arguments.call()); }
+
+// ---- fused_head_forward -------------------------------------------------------------------------------------------
+
+// scores of q against e = h w^T + bias, which never lies in memory: e[j, t] is summed in float32, with `normalize`
+// divided by max(|e|, 1e-12), rounded to q's dtype, then as in DenseForward. d_out to 512, d_model to 8,192.
+struct FusedHeadForward {
+  Tensor q{};          // [Nq, Lq, d_out] bf16, f16 or f32
+  Tensor h{};          // [Nd, Ld, d_model] dtype of q
+  Tensor w{};          // [d_out, d_model] dtype of q
+  Tensor scores{};     // [Nq, Nd] f32, result
+  Tensor bias{};       // [d_out] dtype of q, or f32; optional
+  Tensor q_mask{};     // [Nq, Lq] boolean, u8 or i8; optional
+  Tensor d_mask{};     // [Nd, Ld] likewise; optional
+  Tensor d_lengths{};  // [Nd] i32; optional
+  Tensor argmax{};     // [Nq, Nd, Lq] i32, result; optional
+  bool normalize = false;
+  EmptyDoc empty_doc = EmptyDoc::zero;
+  Launch launch{};
+
+  Call call() const {
+    Call result(MSJ_FUSED_HEAD_FORWARD);
+    result.operand(MSJ_FUSED_HEAD_FORWARD_Q, q)
+        .operand(MSJ_FUSED_HEAD_FORWARD_H, h)
+        .operand(MSJ_FUSED_HEAD_FORWARD_W, w)
+        .operand(MSJ_FUSED_HEAD_FORWARD_BIAS, bias)
+        .operand(MSJ_FUSED_HEAD_FORWARD_Q_MASK, q_mask)
+        .operand(MSJ_FUSED_HEAD_FORWARD_D_MASK, d_mask)
+        .operand(MSJ_FUSED_HEAD_FORWARD_D_LENGTHS, d_lengths)
+        .operand(MSJ_FUSED_HEAD_FORWARD_SCORES, scores)
+        .operand(MSJ_FUSED_HEAD_FORWARD_ARGMAX, argmax)
+        .param(MSJ_PARAM_EMPTY_DOC, static_cast<std::int64_t>(empty_doc))
+        .flag(MSJ_FLAG_NORMALIZE, normalize)
+        .launch(launch);
+    return result;
+  }
+};
+
+inline void fused_head_forward(const Context &context, const FusedHeadForward &arguments) {
+  run(context, arguments.call());
+}
+
 }  // namespace maxsim_jit
 
 #endif  // MAXSIM_JIT_MAXSIM_JIT_HPP_

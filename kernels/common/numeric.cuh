@@ -35,6 +35,16 @@ struct Numeric<DType::f16> {
 };
 
 template <>
+struct Numeric<DType::fp8_e4m3> {
+  using Storage = unsigned char;
+};
+
+template <>
+struct Numeric<DType::fp8_e5m2> {
+  using Storage = unsigned char;
+};
+
+template <>
 struct Numeric<DType::f32> {
   using Storage = float;
   static constexpr bool squares_overflow = true;

@@ -76,6 +76,21 @@ __device__ __forceinline__ void mma_f16(float (&c)[4], const unsigned (&a)[4], u
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
+// e4m3 or e5m2 times e4m3 or e5m2, in float32: sm_89 and sm_120 have it, elsewhere the assembler expands it.
+#define MSJ_MMA_FP8(a_type, b_type)                                                                                    \
+  asm("mma.sync.aligned.m16n8k32.row.col.f32." a_type "." b_type ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, " \
+      "{%0, %1, %2, %3};"                                                                                              \
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])                                                                 \
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1))
+template <DType a_type, DType b_type>
+__device__ __forceinline__ void mma_fp8(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
+  if constexpr (a_type == DType::fp8_e4m3 && b_type == DType::fp8_e4m3) MSJ_MMA_FP8("e4m3", "e4m3");
+  else if constexpr (a_type == DType::fp8_e4m3) MSJ_MMA_FP8("e4m3", "e5m2");
+  else if constexpr (b_type == DType::fp8_e4m3) MSJ_MMA_FP8("e5m2", "e4m3");
+  else MSJ_MMA_FP8("e5m2", "e5m2");
+}
+#undef MSJ_MMA_FP8
+
 // The larger of two; a NaN on either side gives the canonical NaN (0x7fffffff), and -0 < +0.
 __device__ __forceinline__ float max_nan(float a, float b) {
   float m;

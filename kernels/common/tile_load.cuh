@@ -5,12 +5,23 @@
 // different bank groups, so ldmatrix and 16-byte row reads meet no conflict, and an address is a constant away from
 // its neighbour in k.
 //
-// Elements at and past `limit` are never read. Copies are asynchronous (commit and wait are the caller's), but for
+// Elements at and past `limit` are never read. Copies are asynchronous (commit and wait are the caller's), but for 8- and
 // 16-bit elements of any layout, which pass through registers because cp.async moves no less than 4 bytes.
 
 namespace msj {
 
 __host__ __device__ constexpr int row_pitch(int width, int element_bytes) { return width * element_bytes + 16; }
+
+// 16 bytes of 8- or 16-bit elements `stride` apart, the first `present` of them.
+template <class Element>
+__device__ __forceinline__ uint4 gather_16(const Element* source, long long stride, int present) {
+  constexpr int per_word = 4 / sizeof(Element);
+  unsigned word[4] = {0, 0, 0, 0};
+#pragma unroll
+  for (int i = 0; i < 4 * per_word; ++i)
+    if (i < present) word[i / per_word] |= unsigned(source[i * stride]) << (i % per_word * 8 * int(sizeof(Element)));
+  return make_uint4(word[0], word[1], word[2], word[3]);
+}
 
 template <DType type, int rows, int width, int pitch, int threads, bool vector_loads>
 struct TileLoader {
@@ -63,11 +74,7 @@ struct TileLoader {
 #pragma unroll
       for (int i = 0; i < unit; ++i) ptx::copy_4_if(destination + 4 * i, source + (k + i) * inner_stride, i < present);
     } else {
-      unsigned word[4] = {0, 0, 0, 0};
-#pragma unroll
-      for (int i = 0; i < unit; ++i)
-        if (i < present) word[i / 2] |= unsigned(source[(k + i) * inner_stride]) << (i % 2 * 16);
-      ptx::store_shared(destination, make_uint4(word[0], word[1], word[2], word[3]));
+      ptx::store_shared(destination, gather_16<Element>(source + k * inner_stride, inner_stride, present));
     }
   }
 };

@@ -20,7 +20,9 @@ Json dtype_rule(const OpSpec &op, const DtypeRule &rule) {
     case DtypeRule::Kind::own:
       return {{"kind", "own"}, {"accepted", names(rule.accepted)}};
     case DtypeRule::Kind::follows:
-      return {{"kind", "follows"}, {"follows", op.operands[static_cast<std::size_t>(rule.follows)].name}};
+      return {{"kind", "follows"},
+              {"follows", op.operands[static_cast<std::size_t>(rule.follows)].name},
+              {"accepted", names(rule.accepted)}};
     case DtypeRule::Kind::fixed:
       return {{"kind", "fixed"}, {"canonical", name(rule.canonical)}, {"accepted", names(rule.accepted)}};
   }
@@ -42,8 +44,12 @@ Json operands(const OpSpec &op) {
                     {"optional", operand.optional},
                     {"result", operand.is_result},
                     {"streamed", operand.streamed},
+                    {"may_be_single", operand.may_be_single},
                     {"dtype", dtype_rule(op, operand.dtype)},
                     {"doc", operand.doc}});
+    if (operand.scaled_by >= 0) {
+      json.back()["scaled_by"] = op.operands[static_cast<std::size_t>(operand.scaled_by)].name;
+    }
   }
   return json;
 }
@@ -77,12 +83,15 @@ Json one_op(const OpSpec &op) {
   json["features"] = features(op);
   json["params"] = Json::array();
   for (const ParamSpec &param : op.params) {
+    Json values = Json::object();
+    for (const NamedValue &value : param.values) values[std::string(value.name)] = value.value;
     json["params"].push_back({{"name", param.name},
                               {"id", param.id},
                               {"kind", param.is_double ? "double" : "int"},
                               {"default", param.default_int},
                               {"min", param.min_int},
-                              {"max", param.max_int}});
+                              {"max", param.max_int},
+                              {"values", std::move(values)}});
   }
   for (const OperandSpec &operand : op.operands) {
     if (operand.dtype.kind == DtypeRule::Kind::own && !json.contains("dtypes")) {

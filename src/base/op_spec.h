@@ -42,19 +42,22 @@ struct SizeSpec {
   std::string_view name;  // "Nq", "d"
   bool is_static;         // rounded up by the static rule and constexpr in the kernel; else a run-time argument
   std::int64_t max;       // largest supported
-  std::int64_t default_value = 0;  // where `warm --sizes` may leave it out; 0: must be named
-  bool in_bucket = true;           // takes part in the shape bucket
+  std::int64_t default_value = 0;     // where `warm --sizes` may leave it out; 0: must be named
+  bool in_bucket = true;              // takes part in the shape bucket
+  std::string_view bucketed_as = {};  // whose edges it takes; empty: those of its own name
+  [[nodiscard]] constexpr std::string_view edges_name() const { return bucketed_as.empty() ? name : bucketed_as; }
 };
 
 struct DtypeRule {
   enum class Kind : std::uint8_t {
     own,      // the operand's own dtype, one of `accepted`: required operands only
-    follows,  // that of operand `follows`; what is passed must equal it
+    follows,  // that of operand `follows`; what is passed must equal it, or be one of `accepted`: then the kernel reads
+              // which at run time (Args::dtype_<operand>), so that neither a key nor a specialization knows of it
     fixed,    // `canonical`, whatever of `accepted` is passed
   };
   Kind kind;
   DType canonical;                  // of `fixed`
-  std::span<const DType> accepted;  // of `own` and `fixed`
+  std::span<const DType> accepted;  // of `own` and `fixed`; of `follows`: the others that may be passed
   int follows = -1;
 };
 
@@ -65,15 +68,27 @@ struct OperandSpec {
   DtypeRule dtype;
   bool optional = false;
   bool is_result = false;
-  bool streamed = false;      // decides the layout class
-  std::string_view doc = {};  // one line for help texts
+  bool streamed = false;       // decides the layout class
+  std::string_view doc = {};   // one line for help texts
+  int scaled_by = -1;          // the operand of its scales: the command then quantizes what it is given as wider floats
+  bool may_be_single = false;  // rank 1, shape [1] is accepted too: one value for all, with strides of 0 to the kernel
 };
+
+// Whether the kernel is told at run time which of two dtypes was passed.
+[[nodiscard]] constexpr bool has_run_time_dtype(const OperandSpec &operand) {
+  return operand.dtype.kind == DtypeRule::Kind::follows && !operand.dtype.accepted.empty();
+}
 
 struct FeatureSpec {
   std::string_view name;
   enum class Source : std::uint8_t { presence, flag, rank } source;
-  int operand = -1;  // presence, or rank == 2
+  int operand = -1;  // its presence; or its full rank, of one that may be single
   std::uint64_t flag = 0;
+};
+
+struct NamedValue {
+  std::string_view name;  // "zero"
+  std::int64_t value;
 };
 
 struct ParamSpec {
@@ -83,6 +98,7 @@ struct ParamSpec {
   std::int64_t default_int = 0;
   std::int64_t min_int = 0;
   std::int64_t max_int = 0;
+  std::span<const NamedValue> values = {};  // what the command calls them; empty: numbers
 };
 
 // What a device or an architecture offers to a config.
@@ -124,6 +140,7 @@ struct GeometryQuery {
   const Sizes &static_sizes;  // static sizes as compiled
   std::span<const DType> dtypes;
   int sm_count;
+  FeatureSet features = 0;  // for what they add or leave out beside the kernel: a launch, a workspace
 };
 
 // One way to compute an op: kernels/<op>.<path>.cu.
@@ -138,7 +155,7 @@ struct PathSpec {
   // Kernels to launch, in order. count 0: nothing to do.
   LaunchList (*geometry)(const GeometryQuery &);
   // Bytes of workspace of this config with these sizes; null: none.
-  std::size_t (*workspace)(const GeometryQuery &, FeatureSet) = nullptr;
+  std::size_t (*workspace)(const GeometryQuery &) = nullptr;
 };
 
 struct OpSpec {
@@ -196,10 +213,15 @@ template <typename Spec>
       if (operands[static_cast<std::size_t>(leader)].dtype.kind != DtypeRule::Kind::own) return false;
     }
     if (operand.streamed && operand.optional) return false;  // else presence could change the layout class
+    if (operand.may_be_single && (operand.streamed || operand.rank < 2)) return false;
   }
   for (const FeatureSpec &feature : features) {
     const bool from_operand = feature.source != FeatureSpec::Source::flag;
     if (from_operand != (feature.operand >= 0) || from_operand == (feature.flag != 0)) return false;
+    if (feature.source == FeatureSpec::Source::rank &&
+        !operands[static_cast<std::size_t>(feature.operand)].may_be_single) {
+      return false;
+    }
   }
   return true;
 }

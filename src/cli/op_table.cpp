@@ -30,6 +30,7 @@ void parse_dtype_rule(const json &rule, OperandInfo &operand) {
   if (kind == "follows") {
     operand.kind = OperandInfo::DTypeKind::follows;
     operand.follows = rule.at("follows");
+    for (const json &dtype : rule.at("accepted")) operand.others.push_back(parse_dtype(dtype));
     return;
   }
   operand.kind = kind == "own" ? OperandInfo::DTypeKind::own : OperandInfo::DTypeKind::fixed;
@@ -44,6 +45,8 @@ OperandInfo parse_operand(const json &value) {
   operand.dims = value.at("dims").get<std::vector<std::string>>();
   operand.optional = value.value("optional", false);
   operand.is_result = value.value("result", false);
+  operand.scaled_by = value.value("scaled_by", "");
+  operand.may_be_single = value.value("may_be_single", false);
   operand.doc = value.value("doc", "");
   parse_dtype_rule(value.at("dtype"), operand);
   return operand;
@@ -71,6 +74,7 @@ ParamInfo parse_param(const json &value) {
     param.min = value.at("min");
     param.max = value.at("max");
   }
+  for (const auto &[name, number] : value.at("values").items()) param.values.push_back({name, number});
   return param;
 }
 
@@ -89,6 +93,7 @@ OpInfo parse_op(const json &value) {
     const OperandInfo *leader = op.find_operand(operand.follows);
     if (leader == nullptr) failure("the library describes {}.{} with an unknown leader", op.name, operand.name);
     operand.accepted = leader->accepted;
+    operand.accepted.insert(operand.accepted.end(), operand.others.begin(), operand.others.end());
   }
   return op;
 }

@@ -29,7 +29,10 @@ struct OperandInfo {
   DTypeKind kind = DTypeKind::fixed;
   DType canonical = DType::f32;  // of a fixed dtype
   std::vector<DType> accepted;
-  std::string follows;  // name of an operand with a dtype of its own
+  std::string follows;       // name of an operand with a dtype of its own
+  std::vector<DType> others;  // what may be passed instead of the leader's dtype
+  std::string scaled_by;       // name of the operand of its scales; "": none
+  bool may_be_single = false;  // shape [1], one value for all, is accepted too
   std::string doc;
 };
 
@@ -42,12 +45,18 @@ struct FeatureInfo {
   std::uint64_t flag = 0;
 };
 
+struct ValueName {
+  std::string name;  // "zero"
+  std::int64_t value = 0;
+};
+
 struct ParamInfo {
   std::string name;  // "empty_doc"
   std::int32_t id = 0;
   bool is_double = false;
   std::int64_t min = 0;
   std::int64_t max = 0;
+  std::vector<ValueName> values;  // named; empty: numbers
 };
 
 // Bit f is feature f of the op.

@@ -16,6 +16,7 @@
 #include "cli/failure.h"
 #include "cli/output.h"
 #include "cli/score_input.h"
+#include "cli/score_quantize.h"
 #include "cli/score_report.h"
 #include "cli/score_run.h"
 #include "cli/session.h"
@@ -75,20 +76,9 @@ std::optional<DType> wanted_dtype(const ScoreOptions &options, const OpInfo &op)
   return dtype;
 }
 
-// Names that the values of params have, by the header's enumerators; other values are numbers.
-struct ValueName {
-  std::int32_t id;
-  std::string_view name;
-  std::int64_t value;
-};
-constexpr std::array<ValueName, 2> kValueNames = {
-    {{MSJ_PARAM_EMPTY_DOC, "zero", MSJ_EMPTY_DOC_ZERO}, {MSJ_PARAM_EMPTY_DOC, "neginf", MSJ_EMPTY_DOC_NEG_INF}}};
-
 std::string accepted_values(const ParamInfo &param) {
   std::vector<std::string_view> named;
-  for (const ValueName &value : kValueNames) {
-    if (value.id == param.id) named.push_back(value.name);
-  }
+  for (const ValueName &value : param.values) named.push_back(value.name);
   if (!named.empty()) return fmt::format("{}", fmt::join(named, ", "));
   return param.is_double ? "a number" : fmt::format("an integer from {} to {}", param.min, param.max);
 }
@@ -96,8 +86,8 @@ std::string accepted_values(const ParamInfo &param) {
 msj_param parse_param_value(const ParamInfo &param, const std::string &text) {
   msj_param result{};
   result.id = param.id;
-  for (const ValueName &value : kValueNames) {
-    if (value.id != param.id || value.name != text) continue;
+  for (const ValueName &value : param.values) {
+    if (value.name != text) continue;
     result.value.i = value.value;
     return result;
   }
@@ -156,13 +146,23 @@ ScoreReport make_report(const ScoreOptions &options, const OpInfo &op) {
   return report;
 }
 
-SizeMap load_tensors(const ScoreOptions &options, const OpInfo &op, const ScoreReport &report, Console &console,
-                     ScoreJob &job) {
+SizeMap load_tensors(const maxsim_jit::Context &context, const ScoreOptions &options, std::span<const OpInfo> ops,
+                     const OpInfo &op, const ScoreReport &report, Console &console, ScoreJob &job) {
   const auto wanted = wanted_dtype(options, op);
   for (const OperandInfo &operand : op.operands) {
     if (operand.is_result) continue;
     const std::string &file = options.files.find(operand.name)->second;
-    if (!file.empty()) job.inputs.push_back(load_operand(operand, file, wanted, console));
+    if (file.empty()) continue;
+    if (auto quantized = load_quantized(context, ops, op, operand, file, wanted, console)) {
+      if (!options.files.find(operand.scaled_by)->second.empty()) {
+        usage_error("{} is given, but {} {} holds wider floats, whose scales are computed; it is accepted with fp8",
+                    option_name(operand.scaled_by), option_name(operand.name), file);
+      }
+      job.inputs.push_back(std::move(quantized->values));
+      job.inputs.push_back(std::move(quantized->scales));
+    } else {
+      job.inputs.push_back(load_operand(operand, file, wanted, console));
+    }
   }
   SizeMap sizes = bind_sizes(op, job.inputs);
   for (const OperandInfo &operand : op.operands) {
@@ -180,9 +180,8 @@ int run_score(const ScoreOptions &options, const std::vector<OpInfo> &ops, Conso
   check_output_files(report, op, options.files);
   std::optional<std::int32_t> device;
   if (!options.device.empty()) device = parse_device(options.device);
-  const SizeMap sizes = load_tensors(options, op, report, console, job);
-
   const maxsim_jit::Context context = make_context(console);
+  const SizeMap sizes = load_tensors(context, options, ops, op, report, console, job);
   device = choose_device(context, device, console);
   const auto start = std::chrono::steady_clock::now();
   run_score_job(context, job, *device);

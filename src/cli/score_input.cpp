@@ -83,12 +83,8 @@ void take_converted(HostTensor &tensor, const NpyArray &array, bool asked_for, C
 
 // ---- sizes
 
-// Rank as declared, or one scale where the op knows a scale for the whole tensor by its rank.
-bool is_single_value(const OpInfo &op, const HostTensor &tensor) {
-  return tensor.shape == std::vector<std::int64_t>{1} && tensor.operand->dims.size() == 2 &&
-         std::ranges::any_of(op.features, [&](const FeatureInfo &feature) {
-           return feature.source == FeatureInfo::Source::rank && feature.operand == tensor.operand->name;
-         });
+bool is_single_value(const HostTensor &tensor) {
+  return tensor.operand->may_be_single && tensor.shape == std::vector<std::int64_t>{1};
 }
 
 bool is_batch_size(const OpInfo &op, const std::string &size) {
@@ -128,6 +124,8 @@ void check_followers(const std::vector<HostTensor> &tensors) {
     if (tensor.operand->kind != OperandInfo::DTypeKind::follows) continue;
     const auto leader =
         std::ranges::find_if(tensors, [&](const HostTensor &t) { return t.operand->name == tensor.operand->follows; });
+    const auto &others = tensor.operand->others;
+    if (std::ranges::find(others, tensor.dtype) != others.end()) continue;
     if (leader != tensors.end() && leader->dtype != tensor.dtype) {
       failure("{} holds {}, but {} holds {}; they must be equal, and --dtype converts both", tensor.source,
               name(tensor.dtype), leader->source, name(leader->dtype));
@@ -168,7 +166,7 @@ SizeMap bind_sizes(const OpInfo &op, std::vector<HostTensor> &tensors) {
   SizeMap sizes;
   std::map<std::string, std::string> givers;
   for (HostTensor &tensor : tensors) {
-    if (is_single_value(op, tensor)) continue;
+    if (is_single_value(tensor)) continue;
     const std::vector<std::int64_t> file_shape = tensor.shape;
     add_batch_dimension(op, tensor);
     bind_tensor(tensor, file_shape, sizes, givers);

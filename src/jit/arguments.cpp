@@ -15,6 +15,11 @@ Arguments::Arguments(const BoundCall &call, void *workspace) {
   }
   for (std::size_t i = 0; i < op.sizes.size(); ++i) push(std::bit_cast<std::uint64_t>(call.sizes[i]));
   for (std::size_t i = 0; i < op.params.size(); ++i) push(std::bit_cast<std::uint64_t>(call.params[i]));
+  for (std::size_t i = 0; i < op.operands.size(); ++i) {
+    if (!has_run_time_dtype(op.operands[i])) continue;
+    const DType passed = call.operands[i].present ? call.operands[i].dtype : call.dtypes[i];
+    push(static_cast<std::uint64_t>(passed));
+  }
   push(reinterpret_cast<std::uintptr_t>(workspace));
 }
 

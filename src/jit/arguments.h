@@ -1,5 +1,6 @@
 // The kernel's Args struct as bytes: the exact mirror of the one that specialization.cpp generates from the op's table.
-// Every field is 8 bytes: {data, strides…} of each operand, the sizes, the params, the workspace.
+// Every field is 8 bytes: {data, strides…} of each operand, the sizes, the params, run-time
+// dtypes, the workspace.
 #pragma once
 
 #include <array>
@@ -21,7 +22,7 @@ class Arguments {
  private:
   void push(std::uint64_t word) { words_[static_cast<std::size_t>(count_++)] = word; }
 
-  static constexpr int kMaxWords = kMaxOperands * (1 + kMaxRank) + kMaxSizes + kMaxParams + 1;
+  static constexpr int kMaxWords = kMaxOperands * (2 + kMaxRank) + kMaxSizes + kMaxParams + 1;
   std::array<std::uint64_t, kMaxWords> words_;
   int count_ = 0;
   void *struct_ = words_.data();

@@ -53,6 +53,9 @@ void write_args(Out out, const OpSpec &op) {
   for (const ParamSpec &param : op.params) {
     fmt::format_to(out, "  {} param_{};\n", param.is_double ? "double" : "long long", param.name);
   }
+  for (const OperandSpec &operand : op.operands) {
+    if (has_run_time_dtype(operand)) fmt::format_to(out, "  long long dtype_{};  // a DType\n", operand.name);
+  }
   fmt::format_to(out, "  void *workspace;\n}};\n");
 }
 

@@ -1,5 +1,7 @@
 #include "ops/bind.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <limits>
 #include <string>
@@ -82,9 +84,15 @@ TensorView read_tensor(const OpSpec &op, const OperandSpec &operand, const msj_t
     throw_error(MSJ_ERROR_INVALID_ARGUMENT, "dtype of {} is {}, which is no msj_dtype", operand.name, given.dtype);
   }
   tensor.dtype = *dtype;
-  if (given.rank != operand.rank) {
-    throw_error(MSJ_ERROR_INVALID_ARGUMENT, "rank of {} is {}; {} is accepted, for {}", operand.name, given.rank,
-                operand.rank, shape_text(op, operand));
+  const bool single = operand.may_be_single && given.rank == 1;
+  if (given.rank != operand.rank && !single) {
+    throw_error(MSJ_ERROR_INVALID_ARGUMENT, "rank of {} is {}; {} is accepted, for {}{}", operand.name, given.rank,
+                operand.rank, shape_text(op, operand),
+                operand.may_be_single ? ", or 1, for one value of shape [1]" : "");
+  }
+  if (single && given.shape[0] != 1) {
+    throw_error(MSJ_ERROR_INVALID_ARGUMENT, "shape of {} is [{}]; [1], one value for all, or {} is accepted",
+                operand.name, given.shape[0], shape_text(op, operand));
   }
   for (int r = 0; r < tensor.rank; ++r) {
     const auto i = static_cast<std::size_t>(r);
@@ -107,11 +115,13 @@ TensorView read_tensor(const OpSpec &op, const OperandSpec &operand, const msj_t
                   operand.name, tensor.data, bytes(tensor.dtype));
     }
   }
+  if (single) tensor.strides = {};  // the value is everywhere
   return tensor;
 }
 
 void bind_sizes(const OpSpec &op, const OperandSpec &operand, const TensorView &tensor, BoundCall &bound,
                 std::array<std::string_view, kMaxSizes> &giver) {
+  if (tensor.rank != operand.rank) return;  // one value for all
   for (int r = 0; r < tensor.rank; ++r) {
     const std::int64_t extent = tensor.shape[static_cast<std::size_t>(r)];
     const auto size = static_cast<std::size_t>(operand.dims[static_cast<std::size_t>(r)]);
@@ -158,9 +168,12 @@ void bind_dtypes(const OpSpec &op, BoundCall &bound) {
       case DtypeRule::Kind::follows: {
         const auto leader = static_cast<std::size_t>(operand.dtype.follows);
         bound.dtypes[i] = bound.operands[leader].dtype;
-        if (tensor.present && tensor.dtype != bound.dtypes[i]) {
-          throw_error(MSJ_ERROR_INVALID_ARGUMENT, "dtype of {} is {} where {} has {}; they must be equal", operand.name,
-                      name(tensor.dtype), op.operands[leader].name, name(bound.dtypes[i]));
+        if (tensor.present && tensor.dtype != bound.dtypes[i] && !is_accepted()) {
+          throw_error(MSJ_ERROR_INVALID_ARGUMENT, "dtype of {} is {} where {} has {}; {}", operand.name,
+                      name(tensor.dtype), op.operands[leader].name, name(bound.dtypes[i]),
+                      operand.dtype.accepted.empty()
+                          ? std::string("they must be equal")
+                          : fmt::format("that or {} is accepted", accepted_names(operand.dtype.accepted)));
         }
         break;
       }
@@ -183,7 +196,7 @@ void bind_features(const OpSpec &op, std::uint64_t flags, BoundCall &bound) {
         break;
       case FeatureSpec::Source::rank: {
         const TensorView &tensor = bound.operands[static_cast<std::size_t>(feature.operand)];
-        on = tensor.present && tensor.rank == 2;
+        on = tensor.present && tensor.rank == op.operands[static_cast<std::size_t>(feature.operand)].rank;
         break;
       }
     }

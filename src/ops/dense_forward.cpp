@@ -1,6 +1,7 @@
 #include "ops/dense_forward.h"
 
-#include "ops/dense_forward_geometry.h"
+#include "ops/forward_geometry.h"
+#include "ops/table_words.h"
 
 namespace msj::ops {
 
@@ -8,42 +9,36 @@ namespace {
 
 enum Size : int { Nq, Nd, Lq, Ld, d };
 
-constexpr std::int64_t kMaxCount = std::int64_t{1} << 40;  // of queries, documents, tokens: addresses are 64-bit
 constexpr std::array<SizeSpec, 5> kSizes = {{
     {"Nq", false, kMaxCount},
     {"Nd", false, kMaxCount},
-    {"Lq", false, std::int64_t{1} << 30},
-    {"Ld", false, std::int64_t{1} << 30},
-    {"d", true, 4096},
+    {"Lq", false, kMaxTokens},
+    {"Ld", false, kMaxTokens},
+    {"d", true, kMaxWidth},
 }};
-
-constexpr std::array<DType, 3> kMatrix = {DType::bf16, DType::f16, DType::f32};
-constexpr std::array<DType, 3> kMask = {DType::i8, DType::u8, DType::boolean};
-constexpr std::array<DType, 1> kInt32 = {DType::i32};
-constexpr std::array<DType, 1> kFloat32 = {DType::f32};
-constexpr DtypeRule kOwn = {DtypeRule::Kind::own, DType::bf16, kMatrix};
-constexpr DtypeRule kLikeQ = {DtypeRule::Kind::follows, DType::bf16, {}, MSJ_DENSE_FORWARD_Q};
-constexpr DtypeRule kMaskRule = {DtypeRule::Kind::fixed, DType::i8, kMask};
-constexpr DtypeRule kInt32Rule = {DtypeRule::Kind::fixed, DType::i32, kInt32};
-constexpr DtypeRule kFloat32Rule = {DtypeRule::Kind::fixed, DType::f32, kFloat32};
 
 // In the order of the header's enumerators.
 constexpr std::array<OperandSpec, MSJ_DENSE_FORWARD_OPERANDS> kOperands = {{
-    {.name = "q", .rank = 3, .dims = {Nq, Lq, d}, .dtype = kOwn, .streamed = true, .doc = "query tokens"},
-    {.name = "d", .rank = 3, .dims = {Nd, Ld, d}, .dtype = kLikeQ, .streamed = true, .doc = "document tokens"},
-    {.name = "q_mask", .rank = 2, .dims = {Nq, Lq}, .dtype = kMaskRule, .optional = true, .doc = "nonzero keeps"},
-    {.name = "d_mask", .rank = 2, .dims = {Nd, Ld}, .dtype = kMaskRule, .optional = true, .doc = "nonzero keeps"},
+    {.name = "q", .rank = 3, .dims = {Nq, Lq, d}, .dtype = kOwnMatrix, .streamed = true, .doc = "query tokens"},
+    {.name = "d",
+     .rank = 3,
+     .dims = {Nd, Ld, d},
+     .dtype = like(MSJ_DENSE_FORWARD_Q),
+     .streamed = true,
+     .doc = "document tokens"},
+    {.name = "q_mask", .rank = 2, .dims = {Nq, Lq}, .dtype = kMask, .optional = true, .doc = "nonzero keeps"},
+    {.name = "d_mask", .rank = 2, .dims = {Nd, Ld}, .dtype = kMask, .optional = true, .doc = "nonzero keeps"},
     {.name = "d_lengths",
      .rank = 1,
      .dims = {Nd},
-     .dtype = kInt32Rule,
+     .dtype = kInt32,
      .optional = true,
      .doc = "tokens past it do not exist"},
-    {.name = "scores", .rank = 2, .dims = {Nq, Nd}, .dtype = kFloat32Rule, .is_result = true, .doc = "the scores"},
+    {.name = "scores", .rank = 2, .dims = {Nq, Nd}, .dtype = kFloat32, .is_result = true, .doc = "the scores"},
     {.name = "argmax",
      .rank = 3,
      .dims = {Nq, Nd, Lq},
-     .dtype = kInt32Rule,
+     .dtype = kInt32,
      .optional = true,
      .is_result = true,
      .doc = "the document token of each query token's maximum"},
@@ -57,8 +52,7 @@ constexpr std::array<FeatureSpec, 4> kFeatures = {{
 }};
 static_assert(valid(kOperands, kFeatures));
 
-constexpr std::array<ParamSpec, 1> kParams = {
-    {{"empty_doc", MSJ_PARAM_EMPTY_DOC, false, MSJ_EMPTY_DOC_ZERO, MSJ_EMPTY_DOC_ZERO, MSJ_EMPTY_DOC_NEG_INF}}};
+constexpr std::array<ParamSpec, 1> kParams = {kEmptyDoc};
 
 double multiply_adds(const Sizes &sizes) {
   return static_cast<double>(sizes[Nq]) * static_cast<double>(sizes[Nd]) * static_cast<double>(sizes[Lq]) *
@@ -67,43 +61,43 @@ double multiply_adds(const Sizes &sizes) {
 
 // ---- portable path -----------------------------------------------------------------------------------------------
 
-constexpr std::array<std::string_view, 10> kTunables = {"block_doc",  "block_query", "warps_doc",      "warps_query",
-                                                        "stages",     "block_k",     "query_resident", "query_buffers",
-                                                        "min_blocks", "persistent"};
 constexpr std::array<std::string_view, 1> kEntries = {"dense_forward"};
 
-DenseTile tile_of(const TileConfig &config) {
-  return {.block_doc = config.at("block_doc"),
-          .block_query = config.at("block_query"),
-          .warps_doc = config.at("warps_doc"),
-          .warps_query = config.at("warps_query"),
-          .stages = config.at("stages"),
-          .block_k = config.at("block_k"),
-          .query_resident = config.at("query_resident"),
-          .query_buffers = config.at("query_buffers"),
-          .min_blocks = config.at("min_blocks"),
-          .persistent = config.at("persistent")};
+// Extras for each column: squares and a factor.
+constexpr ForwardRows rows_of(std::span<const DType> dtypes) {
+  if (dtypes[0] == DType::f32) {
+    return {.document_bytes = 4,
+            .query_bytes = 4,
+            .k_unit = 32,
+            .single_k_unit = 16,
+            .query_extras = 24,
+            .accumulators = 2,
+            .fragments_per_16_rows = 8,
+            .fragments = 4};
+  }
+  return {.document_bytes = 2,
+          .query_bytes = 2,
+          .k_unit = 16,
+          .single_k_unit = 16,
+          .query_extras = 24,
+          .fragments_per_16_rows = 4,
+          .fragments = 8};
 }
 
 std::string portable_admission(const ConfigQuery &query) {
-  return dense_admission(tile_of(query.config), static_cast<int>(query.bucket_sizes[d]), bytes(query.dtypes[0]),
-                         query.limits.shared_bytes_per_block, query.layout == Layout::aligned16);
+  return forward_admission(forward_tile(query.config), rows_of(query.dtypes), static_cast<int>(query.bucket_sizes[d]),
+                           query.limits.shared_bytes_per_block);
 }
 
 LaunchList portable_geometry(const GeometryQuery &query) {
-  const DenseTile tile = tile_of(query.config);
-  LaunchList list;
-  list.add({.entry = 0,
-            .grid = dense_grid(tile, query.sizes[Nq], query.sizes[Nd], query.sizes[Lq], query.sm_count),
-            .threads = dense_threads(tile),
-            .shared_bytes = static_cast<int>(
-                dense_shared_bytes(tile, static_cast<int>(query.static_sizes[d]), bytes(query.dtypes[0])))});
-  return list;
+  return forward_launch(forward_tile(query.config), rows_of(query.dtypes),
+                        {query.sizes[Nq], query.sizes[Nd], query.sizes[Lq]}, static_cast<int>(query.static_sizes[d]),
+                        query.sm_count);
 }
 
 constexpr std::array<PathSpec, 1> kPaths = {{
     {.name = "portable",
-     .tunables = kTunables,
+     .tunables = kForwardTunables,
      .entries = kEntries,
      .min_compute_capability = 80,
      .max_compute_capability = 999,

@@ -175,7 +175,7 @@ std::shared_ptr<const Ready> Pipeline::make_ready(const BoundCall &call, const L
   Sizes sizes = call.sizes;  // a call without results can be prepared: its like with results will launch
   for (std::int64_t &size : sizes) size = std::max<std::int64_t>(size, 1);
   load(*ready, specialization,
-       ready->path->geometry({ready->config, sizes, ready->static_sizes, call.dtypes, ready->sm_count}));
+       ready->path->geometry({ready->config, sizes, ready->static_sizes, call.dtypes, ready->sm_count, call.features}));
   return ready;
 }
 
@@ -220,9 +220,9 @@ void Pipeline::run(const BoundCall &call, const LaunchSite &site) {
 }
 
 void Pipeline::launch(const BoundCall &call, const Ready &ready, const LaunchSite &site, CUcontext context) {
-  const GeometryQuery query{ready.config, call.sizes, ready.static_sizes, call.dtypes, ready.sm_count};
+  const GeometryQuery query{ready.config, call.sizes, ready.static_sizes, call.dtypes, ready.sm_count, call.features};
   if (ready.path->workspace != nullptr) {
-    const std::size_t needed = ready.path->workspace(query, call.features);
+    const std::size_t needed = ready.path->workspace(query);
     if (needed != 0 && (site.workspace == nullptr || site.workspace_size < needed ||
                         reinterpret_cast<std::uintptr_t>(site.workspace) % 256 != 0)) {
       throw_error(MSJ_ERROR_WORKSPACE, "workspace is {} with {} bytes; {} bytes, 256-byte aligned, are needed",
@@ -263,8 +263,7 @@ std::size_t Pipeline::workspace_size(const BoundCall &call, int device_ordinal) 
   for (const tune::Admitted &admitted : tune::admit(tuner_.space(*call.op), key, info.limits).admitted) {
     const PathSpec &path = path_of(*call.op, admitted.config);
     if (path.workspace == nullptr) continue;
-    most = std::max(most, path.workspace({admitted.config, call.sizes, static_sizes, call.dtypes, info.limits.sm_count},
-                                         call.features));
+    most = std::max(most, path.workspace({admitted.config, call.sizes, static_sizes, call.dtypes, info.limits.sm_count, call.features}));
   }
   return most;
 }

@@ -1,7 +1,10 @@
-// Exact conversions to float64 of every dtype that a matrix may have, one number or one strided row at a time.
+// Exact conversions to float64 of every dtype that a matrix may have, one number or one strided row at a time; and
+// back, to the nearest number, of two the one with an even mantissa.
 #pragma once
 
+#include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <limits>
@@ -47,6 +50,63 @@ template <int exponent_bits, int mantissa_bits>
   if ((bits & kTopExponent) != kTopExponent) return from_ieee<4, 3>(bits);
   const double magnitude = 256.0 * (1.0 + (bits & 7) / 8.0);
   return (bits & 0x80) != 0 ? -magnitude : magnitude;
+}
+
+// The nearest to |x|, without a sign, as if exponents had no end: what is past the largest finite pattern is past the
+// largest finite number. x is no NaN.
+template <int exponent_bits, int mantissa_bits>
+[[nodiscard]] inline std::uint64_t nearest_magnitude(double x) {
+  constexpr int kDoubleBias = 1023;
+  constexpr int kDropped = 52 - mantissa_bits;
+  constexpr std::uint64_t kRebias = static_cast<std::uint64_t>(kDoubleBias + 1 - (1 << (exponent_bits - 1))) << 52;
+  constexpr std::uint64_t kLeastNormal = kRebias + (std::uint64_t{1} << 52);
+  const std::uint64_t magnitude = std::bit_cast<std::uint64_t>(std::fabs(x));
+  if (magnitude < kLeastNormal) {  // beside this number float64 has the spacing of the subnormals: the addition rounds
+    constexpr std::uint64_t kSpacer = kLeastNormal + (static_cast<std::uint64_t>(kDropped) << 52);
+    return std::bit_cast<std::uint64_t>(std::fabs(x) + std::bit_cast<double>(kSpacer)) - kSpacer;
+  }
+  constexpr std::uint64_t kBelowHalf = (std::uint64_t{1} << (kDropped - 1)) - 1;
+  const std::uint64_t odd = (magnitude >> kDropped) & 1;
+  return (magnitude - kRebias + kBelowHalf + odd) >> kDropped;  // a carry from the mantissa raises the exponent
+}
+
+// As IEEE: past the largest finite number, infinity.
+template <int exponent_bits, int mantissa_bits>
+[[nodiscard]] inline std::uint32_t to_ieee(double x) {
+  constexpr std::uint64_t kInfinity = ((std::uint64_t{1} << exponent_bits) - 1) << mantissa_bits;
+  constexpr std::uint64_t kQuietNan = kInfinity | (std::uint64_t{1} << (mantissa_bits - 1));
+  const std::uint64_t sign = static_cast<std::uint64_t>(std::signbit(x)) << (exponent_bits + mantissa_bits);
+  const std::uint64_t magnitude =
+      std::isnan(x) ? kQuietNan : std::min(nearest_magnitude<exponent_bits, mantissa_bits>(x), kInfinity);
+  return static_cast<std::uint32_t>(sign | magnitude);
+}
+
+[[nodiscard]] inline std::uint16_t to_f16(double x) { return static_cast<std::uint16_t>(to_ieee<5, 10>(x)); }
+[[nodiscard]] inline std::uint16_t to_bf16(double x) { return static_cast<std::uint16_t>(to_ieee<8, 7>(x)); }
+
+// fp8 saturates: past the largest finite number, infinities included, it is that number. A NaN is 0x7f with its sign.
+template <int exponent_bits, int mantissa_bits>
+[[nodiscard]] inline std::uint8_t to_fp8(double x, std::uint64_t largest) {
+  const std::uint64_t magnitude =
+      std::isnan(x) ? 0x7f : std::min(nearest_magnitude<exponent_bits, mantissa_bits>(x), largest);
+  return static_cast<std::uint8_t>((std::signbit(x) ? 0x80u : 0u) | magnitude);
+}
+
+[[nodiscard]] inline std::uint8_t to_fp8_e4m3(double x) { return to_fp8<4, 3>(x, 0x7e); }
+[[nodiscard]] inline std::uint8_t to_fp8_e5m2(double x) { return to_fp8<5, 2>(x, 0x7b); }
+
+// The nearest number of a dtype that computes.
+[[nodiscard]] inline double nearest(DType dtype, double x) {
+  switch (dtype) {
+    case DType::f32:
+      return static_cast<double>(static_cast<float>(x));
+    case DType::f16:
+      return from_f16(to_f16(x));
+    case DType::bf16:
+      return from_bf16(to_bf16(x));
+    default:
+      throw_error(MSJ_ERROR_INTERNAL, "dtype {} does not compute; f32, f16 and bf16 do", static_cast<int>(dtype));
+  }
 }
 
 // Element `index` of an array of T, which need not be aligned.

@@ -163,7 +163,7 @@ ShapeBucket BucketRules::bucket(const OpSpec &op, const Sizes &sizes) const {
   for (std::size_t i = 0; i < op.sizes.size(); ++i) {
     const SizeSpec &spec = op.sizes[i];
     if (!spec.in_bucket && !spec.is_static) continue;
-    if (const Edges *edges = edges_of(spec.name)) {
+    if (const Edges *edges = edges_of(spec.edges_name())) {
       bucket.edges[i] = edges->edge_of(sizes[i]);
     } else if (spec.is_static) {
       bucket.edges[i] = round_static(sizes[i]);
@@ -195,7 +195,7 @@ Sizes BucketRules::representative(const ShapeBucket &bucket, std::span<const DTy
   Sizes floors{};
   for (std::size_t i = 0; i < op.sizes.size(); ++i) {
     const SizeSpec &spec = op.sizes[i];
-    const Edges *edges = spec.is_static || bucket.edges[i] == 0 ? nullptr : edges_of(spec.name);
+    const Edges *edges = spec.is_static || bucket.edges[i] == 0 ? nullptr : edges_of(spec.edges_name());
     if (edges) {
       sizes[i] = edges->representative_of(bucket.edges[i]);
       floors[i] = std::min(sizes[i], edges->representative.front());

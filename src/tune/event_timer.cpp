@@ -24,7 +24,7 @@ struct Ready {
       : layout(trial.layout), module(driver, trial.cubin->bytes), start(driver), stop(driver) {
     const PathSpec &path = path_of(*problem.op, trial.config);
     launches =
-        path.geometry({trial.config, problem.sizes, problem.static_sizes, problem.dtypes.all(), problem.sm_count});
+        path.geometry({trial.config, problem.sizes, problem.static_sizes, problem.dtypes.all(), problem.sm_count, problem.features});
     if (launches.count == 0) throw_error(MSJ_ERROR_INTERNAL, "it launches nothing for these sizes");
     for (std::size_t i = 0; i < static_cast<std::size_t>(launches.count); ++i) {
       const KernelLaunch &launch = launches.launches[i];
@@ -49,8 +49,7 @@ std::size_t workspace_bytes(const SweepProblem &problem, std::span<const Trial> 
     const PathSpec &path = path_of(*problem.op, trial.config);
     if (!path.workspace) continue;
     most = std::max(most, path.workspace({trial.config, problem.sizes, problem.static_sizes, problem.dtypes.all(),
-                                          problem.sm_count},
-                                         problem.features));
+                                          problem.sm_count, problem.features}));
   }
   return most;
 }

@@ -3,30 +3,17 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <nlohmann/json.hpp>
-#include <numeric>
 
+#include "gpu/fixture_files.h"
 #include "gpu/instance.h"
-#include "support/scratch.h"
 
 using namespace msj;
 using namespace msj::gpu;
 
 namespace {
-
-const std::string kData = MSJ_SOURCE_DIR "/tests/data/";
-
-// What follows the header of a .npy file of version 1.0, as the script that made the fixture wrote it.
-std::string npy_elements(const std::string &file) {
-  const std::string bytes = testing::read_text(kData + file);
-  REQUIRE(bytes.starts_with(std::string("\x93NUMPY\x01\x00", 8)));
-  const std::size_t header = static_cast<unsigned char>(bytes.at(8)) + 256U * static_cast<unsigned char>(bytes.at(9));
-  REQUIRE(bytes.substr(10, header).find("'fortran_order': False") != std::string::npos);
-  return bytes.substr(10 + header);
-}
 
 // A file of tests/data as an operand of a problem that has its shape.
 template <typename T>
@@ -46,14 +33,6 @@ Problem real_text(std::int64_t Nd, std::int64_t Ld) {
   p.mask_dtype = DType::boolean;
   p.values = Values::untouched;
   return p;
-}
-
-std::vector<std::size_t> ranking(const std::vector<float> &scores, std::size_t question, std::size_t documents) {
-  std::vector<std::size_t> order(documents);
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  const float *row = scores.data() + question * documents;
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return row[a] > row[b]; });
-  return order;
 }
 
 void check_close(const Instance::Results &got, const Instance::Results &want) {

@@ -63,7 +63,8 @@ TEST_CASE("indices point into the table, features come from one place, and sweep
         flags |= feature.flag;
       } else {
         CHECK(feature_operands.insert(feature.operand).second);
-        CHECK(op.spec->operands[static_cast<std::size_t>(feature.operand)].optional);
+        const OperandSpec &operand = op.spec->operands[static_cast<std::size_t>(feature.operand)];
+        CHECK((operand.optional || (feature.source == FeatureSpec::Source::rank && operand.may_be_single)));
       }
     }
     for (const int size : op.spec->cut_order) CHECK_FALSE(op.spec->sizes[static_cast<std::size_t>(size)].is_static);
@@ -106,7 +107,7 @@ TEST_CASE("launch geometry stays within a launch's limits at any size") {
             }
             for (const int sm_count : {1, 132}) {
               const LaunchList list =
-                  path.geometry({config, sizes, key.bucket().static_sizes(), dtypes.all(), sm_count});
+                  path.geometry({config, sizes, key.bucket().static_sizes(), dtypes.all(), sm_count, op.spec->all_features()});
               REQUIRE(list.count >= 1);
               for (int k = 0; k < list.count; ++k) {
                 const KernelLaunch &launch = list.launches[static_cast<std::size_t>(k)];

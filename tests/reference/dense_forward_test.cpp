@@ -1,83 +1,50 @@
 // The reference against the definition written down as plainly as possible, on float64 values.
-#include "ops/dense_forward.h"
 #include "reference/dense_forward.h"
 
 #include <doctest/doctest.h>
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
-#include <cstdlib>
-#include <string>
 
-#include "reference/host_tensor.h"
+#include "ops/dense_forward.h"
+#include "reference/forward_case.h"
 
 using namespace msj;
-using host::Order;
-using host::Tensor;
+using namespace host;
 
 namespace {
 
-constexpr double kInf = std::numeric_limits<double>::infinity();
-constexpr FeatureSet kQMask = 1, kDMask = 2, kNormalize = 4, kSaveArgmax = 8;
+constexpr FeatureSet kDMask = 2, kNormalize = 4, kSaveArgmax = 8;
 
 struct Shape {
   std::int64_t Nq, Nd, Lq, Ld, d;
 };
 
-// All operands of one call, and the call.
-struct Problem {
-  Shape shape;
-  FeatureSet features;
+struct Problem : ForwardCase {
+  std::int64_t width;
   DType dtype;
-  Tensor q, d, q_mask, d_mask, d_lengths, scores, argmax;
-  bool has_lengths;
-  std::int64_t empty_doc = MSJ_EMPTY_DOC_ZERO;
+  Tensor q, d;
 
-  Problem(Shape s, FeatureSet f, DType matrices = DType::f32, bool lengths = false, Order order = Order::contiguous)
-      : shape(s),
-        features(f),
+  Problem(Shape shape, FeatureSet set, DType matrices = DType::f32, bool lengths = false,
+          Order order = Order::contiguous)
+      : ForwardCase(ops::dense_forward_spec(), {shape.Nq, shape.Nd, shape.Lq, shape.Ld}, set, lengths, order),
+        width(shape.d),
         dtype(matrices),
-        q(dtype, {s.Nq, s.Lq, s.d}, order),
-        d(dtype, {s.Nd, s.Ld, s.d}, order),
-        q_mask(DType::boolean, {s.Nq, s.Lq}, order),
-        d_mask(DType::i8, {s.Nd, s.Ld}, order),
-        d_lengths(DType::i32, {s.Nd}, order),
-        scores(DType::f32, {s.Nq, s.Nd}, order == Order::broadcast_rows ? Order::contiguous : order),
-        argmax(DType::i32, {s.Nq, s.Nd, s.Lq}, order == Order::broadcast_rows ? Order::contiguous : order),
-        has_lengths(lengths) {}
+        q(dtype, {n.Nq, n.Lq, width}, order),
+        d(dtype, {n.Nd, n.Ld, width}, order) {}
 
   void run(int threads = 1) {
-    BoundCall call;
-    call.op = &ops::dense_forward_spec();
-    call.sizes = {shape.Nq, shape.Nd, shape.Lq, shape.Ld, shape.d};
-    call.features = features;
-    call.params[0] = empty_doc;
-    call.operands[MSJ_DENSE_FORWARD_Q] = q.view();
-    call.operands[MSJ_DENSE_FORWARD_D] = d.view();
-    if ((features & kQMask) != 0) call.operands[MSJ_DENSE_FORWARD_Q_MASK] = q_mask.view();
-    if ((features & kDMask) != 0) call.operands[MSJ_DENSE_FORWARD_D_MASK] = d_mask.view();
-    if (has_lengths) call.operands[MSJ_DENSE_FORWARD_D_LENGTHS] = d_lengths.view();
-    call.operands[MSJ_DENSE_FORWARD_SCORES] = scores.view();
-    if ((features & kSaveArgmax) != 0) call.operands[MSJ_DENSE_FORWARD_ARGMAX] = argmax.view();
-    reference::dense_forward(call, threads);
+    BoundCall bound = call();
+    size(bound, "d") = width;
+    operand(bound, "q") = q.view();
+    operand(bound, "d") = d.view();
+    reference::dense_forward(bound, threads);
   }
-
-  float score(std::int64_t i, std::int64_t j) const { return scores.raw<float>(i * shape.Nd + j); }
-  int best(std::int64_t i, std::int64_t j, std::int64_t s) const {
-    return argmax.raw<std::int32_t>((i * shape.Nd + j) * shape.Lq + s);
-  }
-};
-
-// The definition.
-struct Naive {
-  const Problem &p;
 
   std::vector<double> row(const Tensor &matrix, std::int64_t index) const {
     std::vector<double> x;
-    for (std::int64_t k = 0; k < p.shape.d; ++k) x.push_back(matrix.at(index * p.shape.d + k));
-    if ((p.features & kNormalize) == 0) return x;
+    for (std::int64_t k = 0; k < width; ++k) x.push_back(matrix.at(index * width + k));
+    if (!has("normalize")) return x;
     double squares = 0;
     for (const double value : x) squares += value * value;
     double norm = std::sqrt(squares);
@@ -85,138 +52,40 @@ struct Naive {
     for (double &value : x) value /= norm;
     return x;
   }
-  double dot(std::int64_t i, std::int64_t s, std::int64_t j, std::int64_t t) const {
-    const auto a = row(p.q, i * p.shape.Lq + s);
-    const auto b = row(p.d, j * p.shape.Ld + t);
-    double sum = 0;
-    for (std::size_t k = 0; k < a.size(); ++k) sum += a[k] * b[k];
-    return sum;
-  }
-  bool query_active(std::int64_t i, std::int64_t s) const {
-    return (p.features & kQMask) == 0 || p.q_mask.at(i * p.shape.Lq + s) != 0;
-  }
-  bool document_active(std::int64_t j, std::int64_t t) const {
-    if ((p.features & kDMask) != 0 && p.d_mask.at(j * p.shape.Ld + t) == 0) return false;
-    return !p.has_lengths || static_cast<double>(t) < p.d_lengths.at(j);
+  // Normalized dot products differ in their last bits from the definition's, so that another token may win a near tie.
+  Definition definition() const {
+    return {.value =
+                [this](std::int64_t i, std::int64_t s, std::int64_t j, std::int64_t t) {
+                  const auto a = row(q, i * n.Lq + s);
+                  const auto b = row(d, j * n.Ld + t);
+                  double sum = 0;
+                  for (std::size_t k = 0; k < a.size(); ++k) sum += a[k] * b[k];
+                  return sum;
+                },
+            .near_tie = has("normalize") ? 1e-12 : -1};
   }
 };
 
-struct Expected {
-  double score = 0;
-  std::vector<int> argmax;
-};
+int mistakes(const Problem &p) { return host::mistakes(p, p.definition()); }
 
-Expected expect(const Problem &p, std::int64_t i, std::int64_t j) {
-  const Naive naive{p};
-  Expected expected;
-  expected.argmax.assign(static_cast<std::size_t>(p.shape.Lq), -1);
-  bool any_query = false;
-  bool any_document = false;
-  for (std::int64_t t = 0; t < p.shape.Ld; ++t) any_document = any_document || naive.document_active(j, t);
-  for (std::int64_t s = 0; s < p.shape.Lq; ++s) {
-    if (!naive.query_active(i, s)) continue;
-    any_query = true;
-    int winner = -1;
-    double best = 0;
-    for (std::int64_t t = 0; t < p.shape.Ld; ++t) {
-      if (!naive.document_active(j, t)) continue;
-      const double value = naive.dot(i, s, j, t);
-      const bool wins = winner < 0 || (!std::isnan(best) && (std::isnan(value) || value > best));
-      if (!wins) continue;
-      winner = static_cast<int>(t);
-      best = value;
-    }
-    expected.argmax[static_cast<std::size_t>(s)] = winner;
-    expected.score += best;
-  }
-  if (any_query && !any_document) expected.score = p.empty_doc == MSJ_EMPTY_DOC_NEG_INF ? -kInf : 0.0;
-  return expected;
-}
-
-bool close(float actual, double expected, double scale) {
-  if (std::isnan(expected)) return std::isnan(actual);
-  if (std::isinf(expected)) return actual == expected;
-  return std::fabs(actual - expected) <= 1e-7 * std::fabs(expected) + 1e-12 * scale;
-}
-
-// Normalized dot products differ in their last bits from the definition's, so that another token may win a near tie.
-bool nearly_best(const Problem &p, std::int64_t i, std::int64_t j, std::int64_t s, int actual, int expected) {
-  if (actual == expected) return true;
-  if ((p.features & kNormalize) == 0 || actual < 0 || expected < 0) return false;
-  const Naive naive{p};
-  return std::fabs(naive.dot(i, s, j, actual) - naive.dot(i, s, j, expected)) < 1e-12;
-}
-
-// The number of results that are not as defined.
-int mistakes(const Problem &p) {
-  int count = 0;
-  for (std::int64_t i = 0; i < p.shape.Nq; ++i) {
-    for (std::int64_t j = 0; j < p.shape.Nd; ++j) {
-      const Expected expected = expect(p, i, j);
-      if (!close(p.score(i, j), expected.score, static_cast<double>(p.shape.Lq))) ++count;
-      if ((p.features & kSaveArgmax) == 0) continue;
-      for (std::int64_t s = 0; s < p.shape.Lq; ++s) {
-        if (!nearly_best(p, i, j, s, p.best(i, j, s), expected.argmax[static_cast<std::size_t>(s)])) ++count;
-      }
-    }
-  }
-  return count;
-}
-
-std::string describe(const Problem &p) {
-  return fmt::format("Nq {} Nd {} Lq {} Ld {} d {} features {} dtype {} lengths {} empty_doc {}", p.shape.Nq,
-                     p.shape.Nd, p.shape.Lq, p.shape.Ld, p.shape.d, p.features, name(p.dtype), p.has_lengths,
-                     p.empty_doc);
-}
-
-using Random = std::mt19937_64;
-
-std::int64_t pick(Random &random, std::int64_t low, std::int64_t high) {
-  return std::uniform_int_distribution<std::int64_t>(low, high)(random);
-}
-
-enum class Values { ties, not_a_number, infinite, zeros };
-
-double value_of(Values kind, Random &random) {
-  const double integer = static_cast<double>(pick(random, -2, 2));
-  const bool special = pick(random, 0, 4) == 0;
-  if (kind == Values::not_a_number && special) return std::nan("");
-  if (kind == Values::infinite && special) return pick(random, 0, 1) == 0 ? kInf : -kInf;
-  if (kind == Values::zeros) return pick(random, 0, 2) == 0 ? integer : (pick(random, 0, 1) == 0 ? 0.0 : -0.0);
-  return integer;
-}
+std::string describe(const Problem &p) { return fmt::format("{} d {} dtype {}", p.describe(), p.width, name(p.dtype)); }
 
 void fill(Problem &p, Random &random, Values kind) {
   p.q.fill([&] { return value_of(kind, random); });
   p.d.fill([&] { return value_of(kind, random); });
-  p.q_mask.fill([&] { return static_cast<double>(pick(random, 0, 1)); });
-  p.d_mask.fill([&] { return static_cast<double>(pick(random, -1, 1)); });
-  p.d_lengths.fill([&] { return static_cast<double>(pick(random, -1, p.shape.Ld + 1)); });
+  p.fill_masks(random);
 }
 
 void fill_random(Problem &p, Random &random) {
   std::normal_distribution<double> normal;
-  const auto matrix_value = [&] {
-    const double x = normal(random);
-    return std::fabs(x) < 0.02 ? 0.0 : x;  // fp8 has no small normal numbers
-  };
-  fill(p, random, Values::ties);
-  p.q.fill(matrix_value);
-  p.d.fill(matrix_value);
+  p.fill_masks(random);
+  p.q.fill([&] { return normal(random); });
+  p.d.fill([&] { return normal(random); });
 }
-
-std::uint64_t seed() {
-  const char *given = std::getenv("MSJ_TEST_SEED");
-  return given != nullptr ? std::strtoull(given, nullptr, 10) : std::random_device{}();
-}
-
-}  // namespace
-
-namespace {
 
 void check_all_calls_of(const Shape &shape, Random &random) {
   for (FeatureSet features = 0; features < 16; ++features) {
-    for (const Values kind : {Values::ties, Values::not_a_number, Values::infinite, Values::zeros}) {
+    for (const Values kind : kAllValues) {
       for (const int variant : {0, 1, 2, 3}) {
         Problem p(shape, features, DType::f32, (variant & 1) != 0);
         p.empty_doc = (variant & 2) != 0 ? MSJ_EMPTY_DOC_NEG_INF : MSJ_EMPTY_DOC_ZERO;

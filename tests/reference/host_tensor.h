@@ -3,6 +3,7 @@
 // with what they test.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -32,26 +33,37 @@ inline double decode(const Format &format, unsigned bits) {
   const double sign = (bits >> (format.exponent_bits + format.mantissa_bits)) != 0 ? -1.0 : 1.0;
   const unsigned all_ones = (1u << format.mantissa_bits) - 1;
   if (exponent == top && format.has_infinity) {
-    return mantissa == 0 ? sign * std::numeric_limits<double>::infinity() : std::nan("");
+    return std::copysign(mantissa == 0 ? std::numeric_limits<double>::infinity() : std::nan(""), sign);
   }
-  if (exponent == top && mantissa == all_ones) return std::nan("");
+  if (exponent == top && mantissa == all_ones) return std::copysign(std::nan(""), sign);
   if (exponent == 0) return sign * std::ldexp(mantissa, 1 - bias - format.mantissa_bits);
   return sign *
          std::ldexp(mantissa + (1u << format.mantissa_bits), static_cast<int>(exponent) - bias - format.mantissa_bits);
 }
 
-// Towards zero; the value must be in the normal range, zero, infinite or NaN.
+// Towards zero; the value must be below the end of the normal range, infinite or NaN.
 inline unsigned encode(const Format &format, double value) {
   const int bias = (1 << (format.exponent_bits - 1)) - 1;
   const unsigned top = (1u << format.exponent_bits) - 1;
   const unsigned sign = std::signbit(value) ? 1u << (format.exponent_bits + format.mantissa_bits) : 0;
   if (std::isnan(value)) return sign | (top << format.mantissa_bits) | ((1u << format.mantissa_bits) - 1);
   if (std::isinf(value)) return sign | (top << format.mantissa_bits);
-  if (value == 0) return sign;
+  if (std::fabs(value) < std::ldexp(1.0, 1 - bias)) {
+    return sign | static_cast<unsigned>(std::ldexp(std::fabs(value), bias - 1 + format.mantissa_bits));
+  }
   int exponent = 0;
   const double fraction = std::frexp(std::fabs(value), &exponent);  // in [0.5, 1)
   const auto mantissa = static_cast<unsigned>(std::ldexp(fraction * 2 - 1, format.mantissa_bits));
   return sign | (static_cast<unsigned>(exponent - 1 + bias) << format.mantissa_bits) | mantissa;
+}
+
+// The nearest number of the format, of two the one with an even mantissa, by the spacing of its numbers there. As if
+// exponents had no end.
+inline double nearest(const Format &format, double value) {
+  if (value == 0 || !std::isfinite(value)) return value;
+  const int least_exponent = 2 - (1 << (format.exponent_bits - 1));
+  const double spacing = std::ldexp(1.0, std::max(std::ilogb(value), least_exponent) - format.mantissa_bits);
+  return std::nearbyint(value / spacing) * spacing;
 }
 
 // How a tensor lies in memory.
@@ -119,6 +131,14 @@ class Tensor {
     msj::TensorView view = view_;
     view.data = bytes_.empty() ? nullptr : bytes_.data() + origin_ * width();
     return view;
+  }
+  // One value for all, as a call binds it.
+  [[nodiscard]] msj::TensorView single_view() {
+    msj::TensorView single = view();
+    single.rank = 1;
+    single.shape = {1};
+    single.strides = {};
+    return single;
   }
   [[nodiscard]] const std::vector<char> &memory() const { return bytes_; }
 

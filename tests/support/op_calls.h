@@ -36,7 +36,7 @@ struct CallShape {
   Strides streamed = Strides::contiguous;  // of the operands that decide the layout class
   Strides others = Strides::contiguous;    // of masks, lengths, results, …
   std::size_t alternative = 0;  // which accepted dtype the operands of a fixed dtype have, modulo their number
-  bool featureless = false;     // with the optional operands that are no feature (d_lengths)
+  bool featureless = false;     // with the optional operands that make no feature (d_lengths, a scale for all)
 };
 
 // ---- shapes -------------------------------------------------------------------------------------------------------
@@ -101,6 +101,9 @@ class OpCall {
           break;
         case DtypeRule::Kind::follows:
           dtypes_[i] = dtypes_[static_cast<std::size_t>(operand.dtype.follows)];
+          if (const std::size_t other = shape.alternative % (operand.dtype.accepted.size() + 1); other > 0) {
+            dtypes_[i] = operand.dtype.accepted[other - 1];
+          }
           break;
         case DtypeRule::Kind::fixed:
           dtypes_[i] = operand.dtype.accepted[shape.alternative % operand.dtype.accepted.size()];
@@ -132,10 +135,24 @@ class OpCall {
 
  private:
   [[nodiscard]] bool is_present(const CallShape &shape, int operand) const {
+    if (!op_.operands[static_cast<std::size_t>(operand)].optional) return true;
     for (std::size_t f = 0; f < op_.features.size(); ++f) {
-      if (op_.features[f].operand == operand) return ((shape.features >> f) & 1U) != 0;
+      if (op_.features[f].operand != operand) continue;
+      if (((shape.features >> f) & 1U) != 0) return true;
+      if (op_.features[f].source == FeatureSpec::Source::presence) return false;
     }
-    return !op_.operands[static_cast<std::size_t>(operand)].optional || shape.featureless;
+    return shape.featureless;
+  }
+
+  // One value for all, as a feature that follows from the operand's rank wants it where it is off.
+  [[nodiscard]] bool is_single(const CallShape &shape, std::size_t operand) const {
+    for (std::size_t f = 0; f < op_.features.size(); ++f) {
+      const FeatureSpec &feature = op_.features[f];
+      if (feature.source == FeatureSpec::Source::rank && feature.operand == static_cast<int>(operand)) {
+        return ((shape.features >> f) & 1U) == 0;
+      }
+    }
+    return false;
   }
 
   void fill(const CallShape &shape, std::size_t i) {
@@ -145,9 +162,10 @@ class OpCall {
     msj_tensor &tensor = tensors_[i];
     tensor.struct_size = sizeof tensor;
     tensor.dtype = static_cast<msj_dtype>(dtypes_[i]);
-    tensor.rank = operand.rank;
+    tensor.rank = is_single(shape, i) ? 1 : operand.rank;
+    tensor.shape[0] = tensor.strides[0] = 1;
     std::int64_t stride = strides == Strides::inner_two ? 2 : 1;
-    for (int r = operand.rank - 1; r >= 0; --r) {
+    for (int r = tensor.rank == operand.rank ? operand.rank - 1 : -1; r >= 0; --r) {
       const auto dim = static_cast<std::size_t>(r);
       tensor.shape[dim] = shape.sizes[static_cast<std::size_t>(operand.dims[dim])];
       tensor.strides[dim] = stride;

@@ -1,0 +1,144 @@
+#include "ops/fp8_forward.h"
+
+#include "ops/forward_geometry.h"
+#include "ops/table_words.h"
+
+namespace msj::ops {
+
+namespace {
+
+enum Size : int { Nq, Nd, Lq, Ld, d };
+
+constexpr std::array<SizeSpec, 5> kSizes = {{
+    {"Nq", false, kMaxCount},
+    {"Nd", false, kMaxCount},
+    {"Lq", false, kMaxTokens},
+    {"Ld", false, kMaxTokens},
+    {"d", true, kMaxWidth},
+}};
+
+// In the order of the header's enumerators.
+constexpr std::array<OperandSpec, MSJ_FP8_FORWARD_OPERANDS> kOperands = {{
+    {.name = "q",
+     .rank = 3,
+     .dims = {Nq, Lq, d},
+     .dtype = kOwnFp8,
+     .streamed = true,
+     .doc = "query tokens",
+     .scaled_by = MSJ_FP8_FORWARD_SCALE_Q},
+    {.name = "d",
+     .rank = 3,
+     .dims = {Nd, Ld, d},
+     .dtype = kOwnFp8,
+     .streamed = true,
+     .doc = "document tokens",
+     .scaled_by = MSJ_FP8_FORWARD_SCALE_D},
+    {.name = "q_mask", .rank = 2, .dims = {Nq, Lq}, .dtype = kMask, .optional = true, .doc = "nonzero keeps"},
+    {.name = "d_mask", .rank = 2, .dims = {Nd, Ld}, .dtype = kMask, .optional = true, .doc = "nonzero keeps"},
+    {.name = "d_lengths",
+     .rank = 1,
+     .dims = {Nd},
+     .dtype = kInt32,
+     .optional = true,
+     .doc = "tokens past it do not exist"},
+    {.name = "scale_q",
+     .rank = 2,
+     .dims = {Nq, Lq},
+     .dtype = kFloat32,
+     .optional = true,
+     .doc = "of each query token, or one for all",
+     .may_be_single = true},
+    {.name = "scale_d",
+     .rank = 2,
+     .dims = {Nd, Ld},
+     .dtype = kFloat32,
+     .optional = true,
+     .doc = "of each document token, or one for all",
+     .may_be_single = true},
+    {.name = "scores", .rank = 2, .dims = {Nq, Nd}, .dtype = kFloat32, .is_result = true, .doc = "the scores"},
+    {.name = "argmax",
+     .rank = 3,
+     .dims = {Nq, Nd, Lq},
+     .dtype = kInt32,
+     .optional = true,
+     .is_result = true,
+     .doc = "the document token of each query token's maximum"},
+}};
+
+constexpr std::array<FeatureSpec, 5> kFeatures = {{
+    {"q_mask", FeatureSpec::Source::presence, MSJ_FP8_FORWARD_Q_MASK},
+    {"d_mask", FeatureSpec::Source::presence, MSJ_FP8_FORWARD_D_MASK},
+    {"scale_q_per_token", FeatureSpec::Source::rank, MSJ_FP8_FORWARD_SCALE_Q},
+    {"scale_d_per_token", FeatureSpec::Source::rank, MSJ_FP8_FORWARD_SCALE_D},
+    {"save_argmax", FeatureSpec::Source::presence, MSJ_FP8_FORWARD_ARGMAX},
+}};
+static_assert(valid(kOperands, kFeatures));
+
+constexpr std::array<ParamSpec, 1> kParams = {kEmptyDoc};
+
+double multiply_adds(const Sizes &sizes) {
+  return static_cast<double>(sizes[Nq]) * static_cast<double>(sizes[Nd]) * static_cast<double>(sizes[Lq]) *
+         static_cast<double>(sizes[Ld]) * static_cast<double>(sizes[d]);
+}
+
+// ---- portable path -----------------------------------------------------------------------------------------------
+
+constexpr std::array<std::string_view, 1> kEntries = {"fp8_forward"};
+
+// Whichever way the architecture multiplies: queries as fp16, fragments of 128 k.
+constexpr ForwardRows kRows = {.document_bytes = 1,
+                               .query_bytes = 2,
+                               .k_unit = 32,
+                               .single_k_unit = 32,
+                               .query_extras = 4,
+                               .row_extras = 4,
+                               .fragments_per_16_rows = 24,
+                               .fragments = 4};
+
+std::string portable_admission(const ConfigQuery &query) {
+  return forward_admission(forward_tile(query.config), kRows, static_cast<int>(query.bucket_sizes[d]),
+                           query.limits.shared_bytes_per_block);
+}
+
+LaunchList portable_geometry(const GeometryQuery &query) {
+  return forward_launch(forward_tile(query.config), kRows, {query.sizes[Nq], query.sizes[Nd], query.sizes[Lq]},
+                        static_cast<int>(query.static_sizes[d]), query.sm_count);
+}
+
+constexpr std::array<PathSpec, 1> kPaths = {{
+    {.name = "portable",
+     .tunables = kForwardTunables,
+     .entries = kEntries,
+     .min_compute_capability = 80,
+     .max_compute_capability = 999,
+     .admission = portable_admission,
+     .geometry = portable_geometry},
+}};
+
+static_assert(valid(kSizes, kParams, kPaths));
+
+constexpr std::array<int, 4> kCutOrder = {Nd, Nq, Ld, Lq};
+constexpr std::array<int, 2> kEmptySizes = {Nq, Nd};
+
+}  // namespace
+
+const OpSpec &fp8_forward_spec() {
+  static constexpr OpSpec spec = {
+      .id = MSJ_FP8_FORWARD,
+      .name = "fp8_forward",
+      .doc = "MaxSim of fp8 token vectors with scales",
+      .tuning_epoch = 1,
+      .sizes = kSizes,
+      .operands = kOperands,
+      .features = kFeatures,
+      .params = kParams,
+      .paths = kPaths,
+      .representative_features = 0,
+      .multiply_adds = multiply_adds,
+      .cut_order = kCutOrder,
+      .empty_sizes = kEmptySizes,
+  };
+  return spec;
+}
+
+}  // namespace msj::ops
