@@ -172,8 +172,9 @@ SizeMap load_tensors(const maxsim_jit::Context &context, const ScoreOptions &opt
   return sizes;
 }
 
-int run_score(const ScoreOptions &options, const std::vector<OpInfo> &ops, Console &console) {
-  const OpInfo &op = find_op(ops, options.op);
+int run_score(const ScoreOptions &options, const std::vector<OpInfo> &ops, std::span<const OpInfo> scoring,
+              Console &console) {
+  const OpInfo &op = find_op(scoring, options.op);
   check_given(options, op);
   ScoreJob job = make_job(options, op);
   ScoreReport report = make_report(options, op);
@@ -232,7 +233,10 @@ void add_op_options(CLI::App &command, ScoreOptions &options, const OpInfo &op, 
 
 Command add_score(CLI::App &app, const std::vector<OpInfo> &ops, Console &console) {
   auto options = std::make_shared<ScoreOptions>();
-  options->op = ops.front().name;
+  // Ops that only prepare another's operands have no scores.
+  auto scoring = std::make_shared<std::vector<OpInfo>>(ops);
+  std::erase_if(*scoring, [](const OpInfo &op) { return op.find_operand("scores") == nullptr; });
+  options->op = scoring->front().name;
   CLI::App *command = app.add_subcommand(
       "score", "MaxSim scores of .npy files. A file that lacks only the leading Nq or Nd holds one query or document.");
   command->add_option("--op", options->op, "the op")->capture_default_str();
@@ -253,8 +257,8 @@ Command add_score(CLI::App &app, const std::vector<OpInfo> &ops, Console &consol
                       "convert matrices to bf16, fp16, fp32, fp8_e4m3 or fp8_e5m2, or say which fp8 a file of bytes "
                       "holds (default: the file's dtype)");
   command->add_flag("--json", options->json, "one JSON object on stdout (maxsim-jit/score/1)");
-  for (const OpInfo &op : ops) add_op_options(*command, *options, op, ops.size() == 1);
-  return {command, [options, &ops, &console] { return run_score(*options, ops, console); }};
+  for (const OpInfo &op : *scoring) add_op_options(*command, *options, op, scoring->size() == 1);
+  return {command, [options, scoring, &ops, &console] { return run_score(*options, ops, *scoring, console); }};
 }
 
 }  // namespace msj::cli

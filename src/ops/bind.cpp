@@ -312,8 +312,11 @@ bool has_elements(const TensorView &tensor) {
 }
 
 bool has_no_result(const BoundCall &call) {
-  return std::any_of(call.op->empty_sizes.begin(), call.op->empty_sizes.end(),
-                     [&](int size) { return call.sizes[static_cast<std::size_t>(size)] == 0; });
+  for (std::size_t i = 0; i < call.op->operands.size(); ++i) {
+    const TensorView &tensor = call.operands[i];
+    if (call.op->operands[i].is_result && tensor.present && has_elements(tensor)) return false;
+  }
+  return true;
 }
 
 }  // namespace msj::ops

@@ -263,7 +263,8 @@ std::size_t Pipeline::workspace_size(const BoundCall &call, int device_ordinal) 
   for (const tune::Admitted &admitted : tune::admit(tuner_.space(*call.op), key, info.limits).admitted) {
     const PathSpec &path = path_of(*call.op, admitted.config);
     if (path.workspace == nullptr) continue;
-    most = std::max(most, path.workspace({admitted.config, call.sizes, static_sizes, call.dtypes, info.limits.sm_count, call.features}));
+    most = std::max(most, path.workspace({admitted.config, call.sizes, static_sizes, call.dtypes, info.limits.sm_count,
+                                          call.features}));
   }
   return most;
 }

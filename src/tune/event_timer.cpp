@@ -23,8 +23,8 @@ struct Ready {
   Ready(const std::shared_ptr<const cuda::Driver> &driver, const SweepProblem &problem, const Trial &trial)
       : layout(trial.layout), module(driver, trial.cubin->bytes), start(driver), stop(driver) {
     const PathSpec &path = path_of(*problem.op, trial.config);
-    launches =
-        path.geometry({trial.config, problem.sizes, problem.static_sizes, problem.dtypes.all(), problem.sm_count, problem.features});
+    launches = path.geometry(
+        {trial.config, problem.sizes, problem.static_sizes, problem.dtypes.all(), problem.sm_count, problem.features});
     if (launches.count == 0) throw_error(MSJ_ERROR_INTERNAL, "it launches nothing for these sizes");
     for (std::size_t i = 0; i < static_cast<std::size_t>(launches.count); ++i) {
       const KernelLaunch &launch = launches.launches[i];

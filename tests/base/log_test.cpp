@@ -90,6 +90,14 @@ TEST_CASE("without a callback, warnings and errors go to stderr, nothing to stdo
   CHECK(captured(STDOUT_FILENO, [] { (void)on_stderr("debug"); }).empty());
 }
 
+TEST_CASE("info_once says once for each key") {
+  Messages messages;
+  Log log("", &Messages::add, &messages);
+  log.info_once("a", "first");
+  log.info_once("a", "again");
+  CHECK(messages.all.size() == 1);
+}
+
 TEST_CASE("warn_once warns once for each key, in each log") {
   Messages messages;
   Log log("", &Messages::add, &messages);

@@ -88,7 +88,6 @@ inline double multiply_adds(const Sizes &sizes) {
   return product;
 }
 inline constexpr std::array<int, 4> kCutOrder = {Nd, Nq, Ld, Lq};
-inline constexpr std::array<int, 2> kEmptySizes = {Nq, Nd};
 
 inline constexpr OpSpec spec(int epoch, FeatureSet representative) {
   return {.id = 77,
@@ -102,8 +101,7 @@ inline constexpr OpSpec spec(int epoch, FeatureSet representative) {
           .paths = kPaths,
           .representative_features = representative,
           .multiply_adds = multiply_adds,
-          .cut_order = kCutOrder,
-          .empty_sizes = kEmptySizes};
+          .cut_order = kCutOrder};
 }
 
 }  // namespace toy
