@@ -239,6 +239,8 @@ Command add_score(CLI::App &app, const std::vector<OpInfo> &ops, Console &consol
   options->op = scoring->front().name;
   CLI::App *command = app.add_subcommand(
       "score", "MaxSim scores of .npy files. A file that lacks only the leading Nq or Nd holds one query or document.");
+  // Without -h, which newer CLI11 refuses beside an operand's --h: the program's own answers in its place.
+  command->set_help_flag("--help", "Print this help message and exit");
   command->add_option("--op", options->op, "the op")->capture_default_str();
   command->add_option("--out", options->out, "write the scores to this .npy file (default: print them)")
       ->check(CLI::Validator([](const std::string &text) { return text.empty() ? "it is ''; a file is accepted" : ""; },

@@ -22,8 +22,9 @@ static __device__ unsigned read_range(const uint4* data, long long count) {
 }
 
 extern "C" __global__ void read_16(const uint4* first, long long first_count, const uint4* second,
-                                   long long second_count, unsigned* sink) {
-  const unsigned folded = read_range(first, first_count) ^ read_range(second, second_count);
+                                   long long second_count, const uint4* third, long long third_count, unsigned* sink) {
+  const unsigned folded =
+      read_range(first, first_count) ^ read_range(second, second_count) ^ read_range(third, third_count);
   if (folded == 0x9E3779B9u) *sink = folded;  // keeps the loads
 }
 

@@ -15,8 +15,8 @@ class BenchTensors {
   BenchTensors(const gpu::OpProblem &problem, gpu::Kernels &kernels, CUstream stream);
 
   [[nodiscard]] maxsim_jit::Call call() const { return problem_.call(tensors()); }
-  // The operands that carry a problem's bytes: two at most are streamed by every op so far.
   [[nodiscard]] const gpu::DeviceBytes &memory(std::size_t operand) const { return operands_.at(operand)->memory(); }
+  // The operands that carry a problem's bytes.
   [[nodiscard]] std::vector<std::size_t> streamed() const;
 
  private:

@@ -12,6 +12,8 @@
 
 namespace msj::bench {
 
+inline const std::string kShapesFile = std::string(MSJ_SOURCE_DIR) + "/tests/bench/shapes.json";
+
 struct Case {
   std::string shape;
   std::string dtype;

@@ -85,8 +85,7 @@ Options parse(int argc, char **argv) {
 }
 
 std::vector<Case> cases_of(const Options &options) {
-  return bench::read_cases(std::string(MSJ_SOURCE_DIR) + "/tests/bench/shapes.json", options.shapes, options.ops,
-                           options.quick);
+  return bench::read_cases(bench::kShapesFile, options.shapes, options.ops, options.quick);
 }
 
 class Bench {
@@ -182,10 +181,10 @@ class Bench {
 
   // The same bytes read, at the best of a few grids.
   double read_ms(const bench::BenchTensors &tensors) {
-    std::array<const void *, 2> data{};
-    std::array<long long, 2> words{};
+    std::array<const void *, 3> data{};
+    std::array<long long, 3> words{};
     const std::vector<std::size_t> streamed = tensors.streamed();
-    if (streamed.size() > data.size()) throw std::runtime_error("more than two streamed operands");
+    if (streamed.size() > data.size()) throw std::runtime_error("more than three streamed operands");
     for (std::size_t i = 0; i < streamed.size(); ++i) {
       data[i] = tensors.memory(streamed[i]).get();
       words[i] = static_cast<long long>(tensors.memory(streamed[i]).bytes() / 16);
@@ -196,7 +195,8 @@ class Bench {
       for (const int threads : {256, 512}) {
         const std::int64_t grid = std::int64_t{gpu::Gpu::get().info().limits.sm_count} * blocks;
         const Measured read = stopwatch_.time([&](CUstream stream) {
-          kernels_.launch(stream, "read_16", grid, threads, data[0], words[0], data[1], words[1], sink);
+          kernels_.launch(stream, "read_16", grid, threads, data[0], words[0], data[1], words[1], data[2], words[2],
+                          sink);
         });
         best = std::min(best, read.median_ms);
       }
