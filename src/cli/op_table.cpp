@@ -147,6 +147,20 @@ std::string option_name(std::string_view name) {
   return result;
 }
 
+std::string matrix_dtype_names(std::span<const OpInfo> ops) {
+  std::vector<std::pair<std::string, std::vector<std::string_view>>> rows;  // dtypes, and the ops that have them
+  for (const OpInfo &op : ops) {
+    const std::string dtypes = names(op.matrix_dtypes());
+    auto row = std::ranges::find(rows, dtypes, [](const auto &known) { return known.first; });
+    if (row == rows.end()) row = rows.emplace(rows.end(), dtypes, std::vector<std::string_view>{});
+    row->second.push_back(op.name);
+  }
+  if (rows.size() == 1) return rows.front().first;
+  std::vector<std::string> parts;
+  for (const auto &[dtypes, having] : rows) parts.push_back(fmt::format("{} ({})", dtypes, fmt::join(having, ", ")));
+  return fmt::format("{}", fmt::join(parts, "; "));
+}
+
 std::string names(std::span<const DType> dtypes) {
   std::vector<std::string_view> result;
   for (const DType dtype : dtypes) result.push_back(name(dtype));

@@ -251,8 +251,9 @@ Command add_score(CLI::App &app, const std::vector<OpInfo> &ops, Console &consol
           "K"));
   command->add_option("--device", options->device, "cpu, cuda or cuda:N (default: cuda where there is a device)");
   command->add_option("--dtype", options->dtype,
-                      "convert matrices to bf16, fp16, fp32, fp8_e4m3 or fp8_e5m2, or say which fp8 a file of bytes "
-                      "holds (default: the file's dtype)");
+                      fmt::format("convert matrices (default: the file's dtype), or say what a file of bytes holds; "
+                                  "accepted: {}",
+                                  matrix_dtype_names(ops)));
   command->add_flag("--json", options->json, "one JSON object on stdout (maxsim-jit/score/1)");
   for (const OpInfo &op : ops) add_op_options(*command, *options, op, ops.size() == 1);
   return {command, [options, &ops, &console] { return run_score(*options, ops, console); }};
