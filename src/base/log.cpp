@@ -54,9 +54,11 @@ std::shared_ptr<spdlog::sinks::sink> make_sink(msj_log_callback callback, void *
 
 spdlog::level::level_enum threshold(std::string_view level, bool callback) {
   if (level == "debug") return spdlog::level::debug;
-  if (callback || level == "info") return spdlog::level::info;
+  if (level == "info") return spdlog::level::info;
+  if (level == "warn") return spdlog::level::warn;
   if (level == "error") return spdlog::level::err;
-  return level == "off" ? spdlog::level::off : spdlog::level::warn;
+  if (level == "off") return spdlog::level::off;
+  return callback ? spdlog::level::info : spdlog::level::warn;
 }
 
 }  // namespace

@@ -15,8 +15,7 @@ namespace msj {
 
 class Log {
  public:
-  // No callback: messages go to stderr. `level` is MAXSIM_JIT_LOG's value, "" for warn. A callback gets all levels up
-  // to info (debug with MAXSIM_JIT_LOG=debug).
+  // No callback: messages go to stderr. `level` is MAXSIM_JIT_LOG's value; "": info for a callback, else warn.
   Log(std::string_view level, msj_log_callback callback, void *user);
   ~Log();
   Log(const Log &) = delete;

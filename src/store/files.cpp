@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/file.h>
 #include <unistd.h>
 
@@ -27,6 +28,35 @@ auto result_of(Call call) -> decltype(call()) {
   }
 }
 
+// A write past the process's limit on file sizes (RLIMIT_FSIZE) raises SIGXFSZ, which ends a program that does not
+// expect it. While this lives, the calling thread holds the signal back, so that only the write itself fails, as EFBIG.
+class FileSizeSignalHeld {
+ public:
+  FileSizeSignalHeld() {
+    sigemptyset(&signal_);
+    sigaddset(&signal_, SIGXFSZ);
+    sigset_t pending;
+    sigpending(&pending);
+    was_pending_ = sigismember(&pending, SIGXFSZ) == 1;
+    pthread_sigmask(SIG_BLOCK, &signal_, &mask_before_);
+  }
+  ~FileSizeSignalHeld() { pthread_sigmask(SIG_SETMASK, &mask_before_, nullptr); }
+  FileSizeSignalHeld(const FileSizeSignalHeld &) = delete;
+  FileSizeSignalHeld &operator=(const FileSizeSignalHeld &) = delete;
+
+  // Takes back the signal of a write that failed; one that the program had pending before stays.
+  void take_back() {
+    const timespec at_once{};
+    while (!was_pending_ && sigtimedwait(&signal_, nullptr, &at_once) < 0 && errno == EINTR) {
+    }
+  }
+
+ private:
+  sigset_t signal_{};
+  sigset_t mask_before_{};
+  bool was_pending_ = false;
+};
+
 class RealFiles final : public Files {
  public:
   int open(int directory, const std::string &name, int flags, mode_t mode) override {
@@ -40,7 +70,10 @@ class RealFiles final : public Files {
     return result_of([&] { return ::read(descriptor, bytes, count); });
   }
   ssize_t write(int descriptor, const char *bytes, std::size_t count) override {
-    return result_of([&] { return ::write(descriptor, bytes, count); });
+    FileSizeSignalHeld held;
+    const ssize_t written = result_of([&] { return ::write(descriptor, bytes, count); });
+    if (written == -EFBIG) held.take_back();
+    return written;
   }
   int sync(int descriptor) override {
     return result_of([&] { return ::fsync(descriptor); });
