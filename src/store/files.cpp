@@ -2,7 +2,6 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <sys/file.h>
 #include <unistd.h>
 
@@ -10,6 +9,7 @@
 #include <array>
 #include <cerrno>
 #include <climits>
+#include <csignal>
 #include <cstdlib>
 #include <string_view>
 #include <system_error>
@@ -85,7 +85,7 @@ class RealFiles final : public Files {
     return result_of([&] { return ::fstatat(directory, name.c_str(), &status, AT_SYMLINK_NOFOLLOW); });
   }
   int read_link(int link, std::string &target) override {
-    std::array<char, PATH_MAX> bytes;
+    std::array<char, PATH_MAX> bytes{};
     const ssize_t size = result_of([&] { return ::readlinkat(link, "", bytes.data(), bytes.size()); });
     if (size < 0) return static_cast<int>(size);
     target.assign(bytes.data(), static_cast<std::size_t>(size));

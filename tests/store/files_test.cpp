@@ -1,12 +1,12 @@
 #include "store/files.h"
 
 #include <fcntl.h>
-#include <signal.h>
 #include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 
 #include <cerrno>
+#include <csignal>
 #include <functional>
 
 #include "scratch.h"
