@@ -128,6 +128,8 @@ class OpCall {
     call_.op = op_.id;
     call_.operands = pointers_.data();
     call_.operand_count = op_.operands.size();
+    call_.workspace = reinterpret_cast<void *>(kFirstAddress - kBetween);
+    call_.workspace_size = static_cast<std::size_t>(kBetween);  // more than any config needs
     for (std::size_t f = 0; f < op_.features.size(); ++f) {
       if (op_.features[f].source == FeatureSpec::Source::flag && ((shape.features >> f) & 1U) != 0) {
         call_.flags |= op_.features[f].flag;
