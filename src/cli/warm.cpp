@@ -44,6 +44,11 @@ struct Job {
   FeatureSet features;
 };
 
+// Of one autotune entry, whatever their features.
+bool same_problem(const WarmRequest &a, const WarmRequest &b) {
+  return a.op == b.op && a.sizes == b.sizes && a.dtypes == b.dtypes;
+}
+
 struct FailedJob {
   Job job;
   msj_status status;
@@ -79,12 +84,15 @@ class Warmer {
   }
 
   void run(const std::vector<WarmRequest> &requests) {
-    std::vector<Job> first;
+    std::vector<Job> first;  // one of each problem: its sweep has the GPU, and its compiles all threads
     std::vector<Job> rest;
     std::size_t number = 0;
-    for (const WarmRequest &request : requests) {
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+      const WarmRequest &request = requests[i];
+      const bool known = std::any_of(requests.begin(), requests.begin() + static_cast<std::ptrdiff_t>(i),
+                                     [&](const WarmRequest &earlier) { return same_problem(earlier, request); });
       for (const FeatureSet features : request.feature_sets) {
-        const bool sweeps = prepare_options_.arch.empty() && features == request.feature_sets.front();
+        const bool sweeps = prepare_options_.arch.empty() && !known && features == request.feature_sets.front();
         (sweeps ? first : rest).push_back({number++, &request, features});
       }
     }

@@ -43,7 +43,7 @@ inline constexpr std::string_view kMadeUpOps = R"({
        {"name": "d", "index": 1, "rank": 2, "dims": ["Lq", "d"],
         "dtype": {"kind": "own", "accepted": ["fp8_e4m3", "fp8_e5m2"]}},
        {"name": "scale_q", "index": 2, "rank": 2, "dims": ["Nq", "Lq"], "optional": true,
-        "dtype": {"kind": "fixed", "canonical": "f32", "accepted": ["f32"]}},
+        "may_be_single": true, "dtype": {"kind": "fixed", "canonical": "f32", "accepted": ["f32"]}},
        {"name": "scores", "index": 3, "rank": 1, "dims": ["Nq"], "result": true,
         "dtype": {"kind": "fixed", "canonical": "f32", "accepted": ["f32"]}}],
      "features": [{"name": "scale_q_per_token", "source": "rank", "operand": "scale_q"}],

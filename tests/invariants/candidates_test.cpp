@@ -42,7 +42,8 @@ void check_launch(Session &session, FakeGpu &gpu, const std::string &cache, cons
   const tune::DtypeTuple dtypes(*shape.op, shape.own);
   const Sizes static_sizes = session.key(shape).bucket().static_sizes();
   const int sm_count = session.pipeline().device(0).limits.sm_count;
-  const LaunchList expected = path.geometry({config, shape.sizes, static_sizes, dtypes.all(), sm_count, shape.features});
+  const LaunchList expected =
+      path.geometry({config, shape.sizes, static_sizes, dtypes.all(), sm_count, shape.features});
   REQUIRE(gpu->launch_count() == before + static_cast<std::size_t>(expected.count));
   for (int i = 0; i < expected.count; ++i) {
     const KernelLaunch &wanted = expected.launches[static_cast<std::size_t>(i)];

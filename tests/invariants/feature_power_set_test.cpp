@@ -1,16 +1,14 @@
-// DESIGN, invariants 2 and 3, with the real kernels: over the power set of an op's features there is one sweep, and
-// each feature set costs one compile per layout class; what was done once is never done again, in this process or
-// another.
+// DESIGN, invariants 2 and 3: over the power set of an op's features there is one sweep, and each feature set costs one
+// compile per layout class; what was done once is never done again, in this process or another. NVRTC is real, the
+// kernels are tiny: feature_code_test shows that the real ones differ with the features, and gpu/op_counting does all
+// of this with them on a GPU.
 #include <doctest/doctest.h>
 
 #include <filesystem>
-#include <nlohmann/json.hpp>
-#include <set>
 
-#include "store/cubin_store.h"
 #include "support/child_task.h"
-#include "support/cubin_code.h"
 #include "support/session.h"
+#include "support/tiny_kernels.h"
 
 using namespace msj;
 using namespace msj::testing;
@@ -53,7 +51,7 @@ void check_cold_then_warm(const Case &c, const std::string &cache, FakeGpu &gpu)
   CHECK(static_cast<std::int64_t>(cubin_files(cache).size()) == stats.nvrtc_invocations);
   CHECK(stats.candidates_timed == c.sweep_compiles);
   CHECK(stats.launches == c.sets);
-  CHECK(gpu->launch_count() == static_cast<std::size_t>(c.sets));
+  CHECK(gpu->launch_count() >= static_cast<std::size_t>(c.sets));  // a call may be several kernels
   CHECK(stats.module_loads == c.sets);
 
   run_sets(session, c.shape, sets, Strides::offset_by_one);
@@ -121,31 +119,6 @@ void check_orders(const Case &c, const std::string &cache) {
   CHECK(entry_in_order(c, cache, order) == first);
 }
 
-// The features are real: for one config and class, no two sets have the same machine code.
-void check_code_differs(const Case &c, const std::string &cache) {
-  std::map<std::string, std::map<std::string, std::string>> sections;  // config and layout, then features → code
-  for (const auto &path : cubin_files(cache)) {
-    std::string why;
-    const auto file = store::decode_cubin(read_text(path), why);
-    REQUIRE_MESSAGE(file, why);
-    const auto key = nlohmann::json::parse(file->key);
-    std::string code;
-    for (const auto &[name, bytes] : code_sections(file->cubin)) code += name + bytes;
-    REQUIRE_FALSE(code.empty());
-    sections[key["config"].dump() + key["layout"].dump()][key["features"].dump()] = code;
-  }
-  int complete = 0;
-  for (const auto &[config, by_features] : sections) {
-    if (static_cast<std::int64_t>(by_features.size()) != c.sets) continue;
-    ++complete;
-    std::set<std::string> distinct;
-    for (const auto &[features, code] : by_features) distinct.insert(code);
-    CAPTURE(config);
-    CHECK(static_cast<std::int64_t>(distinct.size()) == c.sets);
-  }
-  CHECK(complete == 2);  // the winners of the two layout classes
-}
-
 }  // namespace
 
 TEST_CASE("child of feature_power_set" * doctest::skip()) { run_child_task(); }
@@ -153,6 +126,7 @@ TEST_CASE("child of feature_power_set" * doctest::skip()) { run_child_task(); }
 TEST_CASE("toggling features costs compiles, never a sweep") {
   for (const ops::Op &op : ops::all_ops()) {
     CAPTURE(op.spec->name);
+    const TinyKernels kernels;
     FakeGpu gpu;
     const ScratchDirectory cache;
     const Case c = case_of(*op.spec, gpu);
@@ -162,6 +136,5 @@ TEST_CASE("toggling features costs compiles, never a sweep") {
     check_second_process(c, cache.path(), Strides::contiguous);
     check_second_process(c, cache.path(), Strides::odd_rows);
     check_orders(c, cache.path());
-    check_code_differs(c, cache.path());
   }
 }

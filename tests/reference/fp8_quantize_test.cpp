@@ -220,8 +220,8 @@ TEST_CASE("scales: 1 for zeros and for NaN alone, no less than 2^-100, an infini
   CHECK(p.bits(0) == 0x00);
   CHECK(p.bits(1) == 0x80);
   CHECK(p.scale(1) == 1.0f);
-  CHECK((p.bits(2) & 0x7f) == 0x7f);
-  CHECK((p.bits(2) ^ p.bits(3)) == 0x80);
+  CHECK(p.bits(2) == 0x7f);  // a NaN has no sign
+  CHECK(p.bits(3) == 0x7f);
   CHECK(p.scale(2) == std::ldexp(1.0f, -100));
   CHECK(p.bits(4) == 0x48);  // 4
   CHECK(p.scale(3) == std::ldexp(1.0f, -100));

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <mutex>
@@ -39,6 +40,25 @@ class CompileJobs {
     jobs_.push_back(specialization(key, configs.of(layout), features, layout, architecture));
   }
 
+  // Every candidate that the architecture admits for some dtypes, in every layout class that it takes, once each: with
+  // one of the dtypes that admit it, another one for each `turn`. Of every `step`-th alone, where the turn says so.
+  void add_candidates_in_turn(const OpSpec &op, FeatureSet features, std::string_view architecture_name,
+                              std::int64_t statics, std::size_t turn, std::size_t step = 1) {
+    CompileJobs every;
+    for (const auto &own : own_dtypes(op)) every.add_candidates(op, features, own, architecture_name, statics);
+    std::vector<std::pair<std::string, std::vector<jit::Specialization>>> groups;  // by config and layout class
+    for (jit::Specialization &job : every.jobs_) {
+      const std::string name = to_string(job.config) + std::string(msj::name(job.layout));
+      auto group = std::find_if(groups.begin(), groups.end(), [&](const auto &known) { return known.first == name; });
+      if (group == groups.end()) group = groups.insert(groups.end(), {name, {}});
+      group->second.push_back(std::move(job));
+    }
+    for (std::size_t i = 0; i < groups.size(); ++i) {
+      std::vector<jit::Specialization> &alike = groups[i].second;
+      if ((i + turn) % step == 0) jobs_.push_back(std::move(alike[(i + turn) % alike.size()]));
+    }
+  }
+
   // Every candidate that the architecture admits, in every layout class that it takes.
   void add_candidates(const OpSpec &op, FeatureSet features, const std::vector<DType> &own,
                       std::string_view architecture_name, std::int64_t statics) {
@@ -55,18 +75,20 @@ class CompileJobs {
 
   // Compiles all of them; one failed check for each that does not compile or spills.
   void check_all() {
-    std::atomic<std::size_t> next{0};
     std::vector<std::string> problems(jobs_.size());
-    {
-      std::vector<std::jthread> workers;
-      for (unsigned i = 0; i < std::max(1U, std::thread::hardware_concurrency()); ++i) {
-        workers.emplace_back([&] {
-          for (std::size_t job = next++; job < jobs_.size(); job = next++) problems[job] = problem_of(jobs_[job]);
-        });
-      }
-    }
+    for_each_job([&](std::size_t job) { problems[job] = problem_of(jobs_[job]); });
     for (const std::string &problem : problems) CHECK(problem == "");
     MESSAGE(jobs_.size() << " specializations compiled");
+  }
+
+  // The cubins of all of them.
+  [[nodiscard]] std::vector<std::string> cubins() {
+    std::vector<std::string> all(jobs_.size());
+    for_each_job([&](std::size_t job) {
+      const std::string source = jit::translation_unit(jobs_[job], sources_);
+      all[job] = nvrtc_->compile(source, "test.cu", jobs_[job].architecture, jit::compile_options(), counters_).cubin;
+    });
+    return all;
   }
 
   [[nodiscard]] std::string compile_log(const std::string &source, const cuda::Architecture &architecture) {
@@ -74,6 +96,17 @@ class CompileJobs {
   }
 
  private:
+  template <typename Body>
+  void for_each_job(const Body &body) {
+    std::atomic<std::size_t> next{0};
+    std::vector<std::jthread> workers;
+    for (unsigned i = 0; i < std::max(1U, std::thread::hardware_concurrency()); ++i) {
+      workers.emplace_back([&] {
+        for (std::size_t job = next++; job < jobs_.size(); job = next++) body(job);
+      });
+    }
+  }
+
   [[nodiscard]] static tune::AutotuneKey key_of(const OpSpec &op, const std::vector<DType> &own, std::int64_t statics) {
     const auto rules = tune::BucketRules::parse(tune::BucketRules::embedded());
     return {op, rules.bucket(op, small_sizes(op, statics)), tune::DtypeTuple(op, own)};
