@@ -100,8 +100,8 @@ enum {
 };
 
 /* fp8_quantize: fp8 matrices and scales for fp8_forward. scale = max |x| / (448 for e4m3, 57344 for e5m2), at least
- * 2^-100, 1 where all x are 0; quantized = x / scale, to the nearest even, saturated; NaN stays NaN (0x7f, and has no part in
- * the maximum; an infinity has, as the largest float). */
+ * 2^-100, 1 where all x are 0; quantized = x / scale, to the nearest even, saturated; NaN stays NaN (0x7f, and has no
+ * part in the maximum; an infinity has, as the largest float). */
 enum {
   MSJ_FP8_QUANTIZE_X = 0,         /* [N, L, d] MSJ_BF16, MSJ_F16 or MSJ_F32 */
   MSJ_FP8_QUANTIZE_QUANTIZED = 1, /* [N, L, d] MSJ_FP8_E4M3 or MSJ_FP8_E5M2, result */
@@ -170,7 +170,8 @@ typedef struct msj_call {
   size_t struct_size;
   msj_op op;
   int32_t device;                    /* CUDA ordinal, or MSJ_DEVICE_CPU */
-  const msj_tensor *const *operands; /* indexed by the op's enumerators, results included; null: absent */
+  const msj_tensor *const *operands; /* indexed by the op's enumerators, results included; null: absent. No result
+                                        may share a byte with another operand: refused in calls without a plan */
   size_t operand_count;              /* entries past it are absent */
   const msj_param *params;
   size_t param_count;

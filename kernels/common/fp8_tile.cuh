@@ -1,8 +1,9 @@
 #pragma once
 // One warp's tile of A x B^T with fp8 A and B, in two ways with one interface (as MmaTile):
 //
-//   Fp8Tile        sm_89, sm_120: fp8 mma.sync m16n8k32. B lies in shared memory as fp8. At most 128 products are summed
-//                  on the tensor core before they go to the float32 accumulator.
+//   Fp8Tile        sm_89, sm_120: fp8 mma.sync m16n8k32. B lies in shared memory as fp8. 64 products are summed on the
+//                  tensor core before they go to the float32 accumulator (at most 128 may be): k blocks begin at
+//                  multiples of 64, so that the sums are the same whatever the config.
 //   Fp8AsHalfTile  elsewhere: A's fragments are converted to fp16 as they are loaded, B was when it came to shared
 //                  memory; fp16 mma.sync m16n8k16.
 //
@@ -39,17 +40,17 @@ template <DType type_a, DType type_b, int tile_rows, int tile_columns, int width
 struct Fp8Tile : Fp8Accumulators<tile_rows, tile_columns> {
   static_assert(width % 32 == 0);
   using Base = Fp8Accumulators<tile_rows, tile_columns>;
-  static constexpr int k_steps = width / 32, most_at_once = 4;
+  static constexpr int k_steps = width / 32, most_at_once = 2;
 
   __device__ __forceinline__ void multiply(unsigned a, unsigned b, int lane) {
     a += lane % 16 * pitch_a + lane / 16 * 16;
     b += (lane % 8 + lane / 16 * 8) * pitch_b + lane / 8 % 2 * 16;
-#pragma unroll
-    for (int first = 0; first < k_steps; first += most_at_once) multiply_128(a + first * 32, b + first * 32, first);
+#pragma unroll 1  // the fragments of one at a time: those of all would spill
+    for (int first = 0; first < k_steps; first += most_at_once) multiply_64(a + first * 32, b + first * 32, first);
   }
 
  private:
-  __device__ __forceinline__ void multiply_128(unsigned a, unsigned b, int first) {
+  __device__ __forceinline__ void multiply_64(unsigned a, unsigned b, int first) {
     unsigned row_fragment[most_at_once][Base::row_steps][4];
 #pragma unroll
     for (int k = 0; k < most_at_once; ++k)

@@ -102,7 +102,9 @@ void check_cache(ops::Pipeline &pipeline, Json &checks) {
     if (!is_unusable_root(problem, verified)) problems.push_back(problem);
   }
   if (problems.empty() && verified.at("files") == 0 && !verified.at("unusable").empty()) {
-    checks.push_back(check("cache files", "warning", "none: no file of a directory that can't be used is", kFixCache));
+    const bool writable = layers.empty() || layers.front().problem.empty();
+    checks.push_back(check("cache files", "warning", "none: what a directory holds that can't be used is not read",
+                           writable ? kFixLayer : kFixCache));
   } else if (problems.empty()) {
     checks.push_back(check("cache files", "ok", fmt::format("{} files, all valid", verified.at("files").dump())));
   } else {

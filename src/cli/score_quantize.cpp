@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "cli/convert.h"
 #include "cli/failure.h"
 
@@ -60,6 +62,11 @@ std::optional<Quantized> load_quantized(const maxsim_jit::Context &context, std:
   if (floats.shape.size() != 2 && floats.shape.size() != 3) {
     failure("{} {} has {} dimensions; 3, or 2 for a batch of one, are accepted", option_name(operand.name), file,
             floats.shape.size());
+  }
+  const auto width = std::ranges::find(op.sizes, operand.dims.back(), &SizeInfo::name);
+  if (width != op.sizes.end() && (floats.shape.back() < 1 || floats.shape.back() > width->max)) {
+    failure("{} {} makes {} {}; 1 to {} is accepted", option_name(operand.name), file, width->name, floats.shape.back(),
+            width->max);
   }
   const DType fp8 = to.value_or(DType::fp8_e4m3);
   std::vector<std::int64_t> tokens(floats.shape.begin(), floats.shape.end() - 1);

@@ -109,9 +109,10 @@ std::vector<std::string> features_of(const ScoreJob &job) {
     const bool is_result = std::ranges::any_of(
         job.results, [&](const HostResult &result) { return result.operand->name == feature.operand; });
     const bool is_there = input != job.inputs.end() || is_result;
-    const bool on = feature.source == FeatureInfo::Source::flag       ? (job.flags & feature.flag) != 0
-                    : feature.source == FeatureInfo::Source::presence ? is_there
-                                                                      : is_there && input->shape.size() == 2;
+    const bool on = feature.source == FeatureInfo::Source::flag ? (job.flags & feature.flag) != 0
+                    : feature.source == FeatureInfo::Source::presence
+                        ? is_there
+                        : input != job.inputs.end() && input->shape.size() == 2;
     if (on) result.push_back(feature.name);
   }
   return result;

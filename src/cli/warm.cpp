@@ -1,8 +1,9 @@
 // `warm`: compile and tune ahead, for the device at hand or for an architecture without any.
 //
-// One autotune entry serves every feature set, so that the first set of a request pays for the sweep and all others
-// cost a compile each. Hence two phases: first sets one after the other (a sweep compiles on all cores and wants the
-// GPU to itself), then all other sets on all cores. Without a GPU nothing is swept, and there is one phase.
+// One autotune entry serves every feature set, so that the first set of a problem (op, sizes, dtypes) pays for the
+// sweep and all others cost a compile each. Hence two phases: first sets one after the other (a sweep compiles on all
+// cores and wants the GPU to itself), then all other sets on all cores. Without a GPU nothing is swept, and there is
+// one phase.
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -12,6 +13,7 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <tuple>
 
 #include "cli/call_builder.h"
 #include "cli/commands.h"
@@ -43,11 +45,6 @@ struct Job {
   const WarmRequest *request;
   FeatureSet features;
 };
-
-// Of one autotune entry, whatever their features.
-bool same_problem(const WarmRequest &a, const WarmRequest &b) {
-  return a.op == b.op && a.sizes == b.sizes && a.dtypes == b.dtypes;
-}
 
 struct FailedJob {
   Job job;
@@ -87,10 +84,9 @@ class Warmer {
     std::vector<Job> first;  // one of each problem: its sweep has the GPU, and its compiles all threads
     std::vector<Job> rest;
     std::size_t number = 0;
-    for (std::size_t i = 0; i < requests.size(); ++i) {
-      const WarmRequest &request = requests[i];
-      const bool known = std::any_of(requests.begin(), requests.begin() + static_cast<std::ptrdiff_t>(i),
-                                     [&](const WarmRequest &earlier) { return same_problem(earlier, request); });
+    std::set<std::tuple<const OpInfo *, SizeMap, DTypeMap>> problems;
+    for (const WarmRequest &request : requests) {
+      const bool known = !problems.emplace(request.op, request.sizes, request.dtypes).second;
       for (const FeatureSet features : request.feature_sets) {
         const bool sweeps = prepare_options_.arch.empty() && !known && features == request.feature_sets.front();
         (sweeps ? first : rest).push_back({number++, &request, features});

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <limits>
 #include <string>
 
@@ -251,20 +252,37 @@ bool is_aligned16(const TensorView &tensor) {
   return true;
 }
 
+// Whether the elements fill all places between the first and the last: each stride, by magnitude, is the product of the
+// extents below it.
+bool fills_its_span(const TensorView &tensor) {
+  std::array<Extent, kMaxRank> extents{};
+  std::size_t count = 0;
+  for (int r = 0; r < tensor.rank; ++r) {
+    const auto i = static_cast<std::size_t>(r);
+    if (tensor.shape[i] > 1) extents[count++] = {tensor.shape[i], std::abs(tensor.strides[i])};
+  }
+  std::sort(extents.begin(), extents.begin() + count,
+            [](const Extent &a, const Extent &b) { return a.stride < b.stride; });
+  std::int64_t below = 1;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (extents[i].stride == 0) continue;  // the same places again
+    if (extents[i].stride != below || __builtin_mul_overflow(below, extents[i].count, &below)) return false;
+  }
+  return true;
+}
+
 // The bytes from a tensor's first element in memory to its last.
 Span span_of(const TensorView &tensor) {
   const std::int64_t size = bytes(tensor.dtype);
   std::int64_t low = 0;
   std::int64_t high = 0;
-  std::int64_t places = 1;  // elements that are not repeated by a stride of 0
   for (int r = 0; r < tensor.rank; ++r) {
     const auto i = static_cast<std::size_t>(r);
     (tensor.strides[i] < 0 ? low : high) += (tensor.shape[i] - 1) * tensor.strides[i];
-    if (tensor.strides[i] != 0) places *= tensor.shape[i];
   }
   const auto base = reinterpret_cast<std::uintptr_t>(tensor.data);
   return {base + static_cast<std::uintptr_t>(low * size), base + static_cast<std::uintptr_t>((high + 1) * size),
-          places == high - low + 1};
+          fills_its_span(tensor)};
 }
 
 }  // namespace

@@ -19,12 +19,12 @@ import time
 
 # Shape of each op, the features that both have, and those of ours alone.
 OPS = {
-    "dense_forward": {"sizes": {"Nq": 1, "Nd": 1000, "Lq": 32, "Ld": 300, "d": 128}, "dtype": "bf16",
+    "dense_forward": {"sizes": {"Nq": 1, "Nd": 1000, "Lq": 32, "Ld": 300, "d": 128}, "dtype": "fp16",
                       "both": ["q_mask", "d_mask", "normalize", "save_argmax"]},
     "fp8_forward": {"sizes": {"Nq": 1, "Nd": 1000, "Lq": 32, "Ld": 300, "d": 128}, "dtype": "fp8_e4m3",
                     "both": ["q_mask", "d_mask", "scale_q_per_token", "scale_d_per_token"]},
     "fused_head_forward": {"sizes": {"Nq": 1, "Nd": 256, "Lq": 32, "Ld": 1024, "d_out": 128, "d_model": 768},
-                           "dtype": "bf16", "both": ["bias", "d_mask", "normalize", "save_argmax"]},
+                           "dtype": "fp16", "both": ["bias", "d_mask", "normalize", "save_argmax"]},
 }
 
 
@@ -186,6 +186,8 @@ def our_scores(tool, op, t, chosen, scratch):
         command += ["--dtype", "fp8_e4m3"]
     if "normalize" in chosen:
         command.append("--normalize")
+    if "save_argmax" in chosen:
+        command += ["--argmax", f"{scratch}/argmax.npy"]
     subprocess.run(command, check=True, capture_output=True, text=True,
                    env=os.environ | {"MAXSIM_JIT_CACHE_DIR": f"{scratch}/cache", "MAXSIM_JIT_TUNE": "off"})
     return torch.from_numpy(numpy.load(f"{scratch}/scores.npy")).cuda().double()
@@ -196,8 +198,6 @@ def compare(tool, op):
     t = inputs(op, torch)
     rows = []
     for chosen in ([f for f in OPS[op]["both"] if "scale" in f], OPS[op]["both"]):
-        if op != "fp8_forward" and not chosen:
-            chosen = []
         right = float64_scores(op, t, chosen)
         with tempfile.TemporaryDirectory() as scratch:
             os.chmod(scratch, 0o700)

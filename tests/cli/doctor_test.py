@@ -173,6 +173,9 @@ class DoctorTest(CommandTest):
             checks = self.doctor(MAXSIM_JIT_CACHE_DIR=f"{self.cache}:{layer}")
             self.assert_ok(checks["cache"], self.cache)
             self.assert_warning(checks["cache layer"], [layer, *found], ["MAXSIM_JIT_CACHE_DIR", "as good as empty"])
+            if layer == open_to_all:
+                self.assert_warning(checks["cache files"], ["none: what a directory holds that can't be used is not read"],
+                                    ["MAXSIM_JIT_CACHE_DIR", "as good as empty"])
         self.assert_ok(self.doctor(MAXSIM_JIT_CACHE_DIR=f"{self.cache}:{sound}")["cache layer"], sound)
         alone = self.doctor(MAXSIM_JIT_CACHE_DIR=f":{sound}")
         self.assert_ok(alone["cache layer"], sound)

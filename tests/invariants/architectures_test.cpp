@@ -101,7 +101,8 @@ TEST_CASE("all features of every candidate compile without spills, for sm_80, sm
     jobs.add_candidates_in_turn(*op.spec, all, "sm_90a", 128, 0);
     jobs.add_candidates_in_turn(*op.spec, all, "sm_80", 128, 1);
     jobs.add_candidates_in_turn(*op.spec, all, "sm_100a", 48, 0, 2);
-    jobs.add_candidates_in_turn(*op.spec, all, "sm_120a", 96, 1, 2);
+    jobs.add_candidates_in_turn(*op.spec, all, "sm_89", 320, 0, 3);
+    jobs.add_candidates_in_turn(*op.spec, all, "sm_120a", 96, 1);
   }
   jobs.check_all();
 }

@@ -118,3 +118,33 @@ TEST_CASE("sizes past 2^31 and strides past 2^32 are taken") {
   CHECK(bound.operands[1].strides[0] == 128'000);
   CHECK(bound.layout == Layout::aligned16);
 }
+
+TEST_CASE("a result may lie in the gaps of an input, and in no byte of one") {
+  const OpSpec &op = *ops::find_op("dense_forward")->spec;
+  CallShape shape = small_call(op);
+  shape.own.assign(shape.own.size(), DType::f32);
+  shape.sizes = {3, 1, 3, 5, 1};  // Nq, Nd, Lq, Ld, d
+  OpCall call(shape);
+  msj_tensor &q = call.tensor("q");
+  q.strides[0] = q.strides[1] = 2;  // as many elements as its span has places, but every second place is free
+  q.strides[2] = 7;
+  msj_tensor &scores = call.tensor("scores");
+  scores.strides[0] = 2;
+  scores.data = static_cast<float *>(q.data) + 1;
+  CHECK_NOTHROW(ops::check_results_apart(ops::bind(call.call(), ops::DataRule::needed)));
+  q.strides[0] = 3;
+  q.strides[1] = 1;  // now every place is an element
+  CHECK_THROWS_AS(ops::check_results_apart(ops::bind(call.call(), ops::DataRule::needed)), Error);
+  scores.data = static_cast<float *>(q.data) + 9;
+  CHECK_NOTHROW(ops::check_results_apart(ops::bind(call.call(), ops::DataRule::needed)));
+}
+
+TEST_CASE("inputs whose elements are more than their places, or than any number, are told apart from results") {
+  const OpSpec &op = *ops::find_op("dense_forward")->spec;
+  CallShape shape = small_call(op);
+  shape.sizes = {1, std::int64_t{1} << 21, 7, std::int64_t{1} << 30, 4096};
+  OpCall call(shape);
+  msj_tensor &d = call.tensor("d");
+  d.strides[0] = d.strides[1] = d.strides[2] = 1;
+  CHECK_NOTHROW(ops::check_results_apart(ops::bind(call.call(), ops::DataRule::needed)));
+}

@@ -53,9 +53,10 @@ class CompileJobs {
       if (group == groups.end()) group = groups.insert(groups.end(), {name, {}});
       group->second.push_back(std::move(job));
     }
-    for (std::size_t i = 0; i < groups.size(); ++i) {
+    std::size_t kept = turn;
+    for (std::size_t i = turn % step; i < groups.size(); i += step) {
       std::vector<jit::Specialization> &alike = groups[i].second;
-      if ((i + turn) % step == 0) jobs_.push_back(std::move(alike[(i + turn) % alike.size()]));
+      jobs_.push_back(std::move(alike[kept++ % alike.size()]));
     }
   }
 
