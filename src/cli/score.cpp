@@ -153,11 +153,9 @@ SizeMap load_tensors(const maxsim_jit::Context &context, const ScoreOptions &opt
     if (operand.is_result) continue;
     const std::string &file = options.files.find(operand.name)->second;
     if (file.empty()) continue;
-    if (auto quantized = load_quantized(context, ops, op, operand, file, wanted, console)) {
-      if (!options.files.find(operand.scaled_by)->second.empty()) {
-        usage_error("{} is given, but {} {} holds wider floats, whose scales are computed; it is accepted with fp8",
-                    option_name(operand.scaled_by), option_name(operand.name), file);
-      }
+    const auto scales = options.files.find(operand.scaled_by);
+    const bool has_scales = scales != options.files.end() && !scales->second.empty();
+    if (auto quantized = load_quantized(context, ops, op, operand, file, has_scales, wanted, console)) {
       job.inputs.push_back(std::move(quantized->values));
       job.inputs.push_back(std::move(quantized->scales));
     } else {

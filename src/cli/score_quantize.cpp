@@ -51,11 +51,15 @@ Tensor view_of_rank_3(const HostTensor &tensor, const void *data) {
 
 std::optional<Quantized> load_quantized(const maxsim_jit::Context &context, std::span<const OpInfo> ops,
                                         const OpInfo &op, const OperandInfo &operand, const std::string &file,
-                                        std::optional<DType> to, Console &console) {
+                                        bool has_scales, std::optional<DType> to, Console &console) {
   if (operand.scaled_by.empty()) return std::nullopt;
   const auto type = read_npy(file).type;
   const auto dtype = dtype_of(type);
   if (!is_float(type) || dtype == DType::fp8_e4m3 || dtype == DType::fp8_e5m2) return std::nullopt;
+  if (has_scales) {
+    usage_error("{} is given, but {} {} holds wider floats, whose scales are computed; it is accepted with fp8",
+                option_name(operand.scaled_by), option_name(operand.name), file);
+  }
 
   const OperandInfo &x = *find_op(ops, "fp8_quantize").find_operand("x");
   const HostTensor floats = load_operand(x, file, std::nullopt, console);

@@ -15,11 +15,12 @@ struct Quantized {
   HostTensor scales;  // of the operand that its table names as its scales
 };
 
-// Nothing where the operand has no scales, or where `file` holds fp8 (or bytes) already. `to`: --dtype; e4m3 without it.
-// Throws Failure, maxsim_jit::Error.
+// Nothing where the operand has no scales, or where `file` holds fp8 (or bytes) already. `to`: --dtype; e4m3 without
+// it. `has_scales`: the call has scales of its own. Throws UsageError where they meet wider floats, Failure, and
+// maxsim_jit::Error.
 [[nodiscard]] std::optional<Quantized> load_quantized(const maxsim_jit::Context &context, std::span<const OpInfo> ops,
                                                       const OpInfo &op, const OperandInfo &operand,
-                                                      const std::string &file, std::optional<DType> to,
+                                                      const std::string &file, bool has_scales, std::optional<DType> to,
                                                       Console &console);
 
 }  // namespace msj::cli

@@ -110,7 +110,7 @@ class ScoreOpsTest(CommandTest):
     # ---- warm
 
     def test_a_manifest_of_every_op_compiles_each_set_once(self):
-        items = [{"op": "fp8_quantize", "sizes": {"N": 5, "L": 9, "d": 16}, "dtype": {"x": "bf16", "quantized": "fp8_e4m3"}},
+        items = [{"op": "fp8_quantize", "sizes": {"N": 5, "L": 9, "d": 16}, "dtype": "x=bf16,quantized=fp8_e4m3"},
                  {"op": "fp8_forward", "sizes": {"Nq": 1, "Nd": 5, "Lq": 8, "Ld": 9, "d": 16}, "dtype": "fp8_e4m3",
                   "features": []},
                  {"op": "fp8_forward", "sizes": {"Nq": 1, "Nd": 5, "Lq": 8, "Ld": 9, "d": 16}, "dtype": "fp8_e4m3",
