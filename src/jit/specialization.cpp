@@ -56,7 +56,9 @@ void write_args(Out out, const OpSpec &op) {
   for (const OperandSpec &operand : op.operands) {
     if (has_run_time_dtype(operand)) fmt::format_to(out, "  long long dtype_{};  // a DType\n", operand.name);
   }
-  fmt::format_to(out, "  void *workspace;\n}};\n");
+  fmt::format_to(out, "  void *workspace;\n");
+  if (op.in_rounds) fmt::format_to(out, "  long long round;\n");
+  fmt::format_to(out, "}};\n");
 }
 
 }  // namespace

@@ -234,14 +234,17 @@ void Pipeline::launch(const BoundCall &call, const Ready &ready, const LaunchSit
   if (site.plan == nullptr) require_in_reach(driver, call, site.device);
   jit::Arguments arguments(call, site.workspace);
   const LaunchList list = ready.path->geometry(query);
-  for (int i = 0; i < list.count; ++i) {
-    const KernelLaunch &launch = list.launches[static_cast<std::size_t>(i)];
-    const auto entry = static_cast<std::size_t>(launch.entry);
-    driver.check(
-        driver.LaunchKernel(ready.functions[entry], static_cast<unsigned>(launch.grid), 1, 1,
-                            static_cast<unsigned>(launch.threads), 1, 1, static_cast<unsigned>(launch.shared_bytes),
-                            static_cast<CUstream>(site.stream), arguments.kernel_params(), nullptr),
-        ready.path->entries[entry]);
+  for (std::int64_t round = 0; round < list.rounds; ++round) {
+    arguments.set_round(round);
+    for (int i = 0; i < list.count; ++i) {
+      const KernelLaunch &launch = list.launches[static_cast<std::size_t>(i)];
+      const auto entry = static_cast<std::size_t>(launch.entry);
+      driver.check(
+          driver.LaunchKernel(ready.functions[entry], static_cast<unsigned>(launch.grid), 1, 1,
+                              static_cast<unsigned>(launch.threads), 1, 1, static_cast<unsigned>(launch.shared_bytes),
+                              static_cast<CUstream>(site.stream), arguments.kernel_params(), nullptr),
+          ready.path->entries[entry]);
+    }
   }
   ++counters_.launches;
 }
@@ -263,7 +266,8 @@ std::size_t Pipeline::workspace_size(const BoundCall &call, int device_ordinal) 
   for (const tune::Admitted &admitted : tune::admit(tuner_.space(*call.op), key, info.limits).admitted) {
     const PathSpec &path = path_of(*call.op, admitted.config);
     if (path.workspace == nullptr) continue;
-    most = std::max(most, path.workspace({admitted.config, call.sizes, static_sizes, call.dtypes, info.limits.sm_count, call.features}));
+    most = std::max(most, path.workspace({admitted.config, call.sizes, static_sizes, call.dtypes, info.limits.sm_count,
+                                          call.features}));
   }
   return most;
 }

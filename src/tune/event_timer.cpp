@@ -23,8 +23,8 @@ struct Ready {
   Ready(const std::shared_ptr<const cuda::Driver> &driver, const SweepProblem &problem, const Trial &trial)
       : layout(trial.layout), module(driver, trial.cubin->bytes), start(driver), stop(driver) {
     const PathSpec &path = path_of(*problem.op, trial.config);
-    launches =
-        path.geometry({trial.config, problem.sizes, problem.static_sizes, problem.dtypes.all(), problem.sm_count, problem.features});
+    launches = path.geometry(
+        {trial.config, problem.sizes, problem.static_sizes, problem.dtypes.all(), problem.sm_count, problem.features});
     if (launches.count == 0) throw_error(MSJ_ERROR_INTERNAL, "it launches nothing for these sizes");
     for (std::size_t i = 0; i < static_cast<std::size_t>(launches.count); ++i) {
       const KernelLaunch &launch = launches.launches[i];
@@ -110,13 +110,17 @@ class Bench {
   }
 
   void launch(const Ready &ready) {
-    for (std::size_t i = 0; i < static_cast<std::size_t>(ready.launches.count); ++i) {
-      const KernelLaunch &launch = ready.launches.launches[i];
-      driver_->check(driver_->LaunchKernel(
-                         ready.functions[i], static_cast<unsigned>(launch.grid), 1, 1,
-                         static_cast<unsigned>(launch.threads), 1, 1, static_cast<unsigned>(launch.shared_bytes),
-                         stream_.get(), arguments_[static_cast<std::size_t>(ready.layout)]->kernel_params(), nullptr),
-                     "cuLaunchKernel");
+    jit::Arguments &arguments = *arguments_[static_cast<std::size_t>(ready.layout)];
+    for (std::int64_t round = 0; round < ready.launches.rounds; ++round) {
+      arguments.set_round(round);
+      for (std::size_t i = 0; i < static_cast<std::size_t>(ready.launches.count); ++i) {
+        const KernelLaunch &launch = ready.launches.launches[i];
+        driver_->check(driver_->LaunchKernel(ready.functions[i], static_cast<unsigned>(launch.grid), 1, 1,
+                                             static_cast<unsigned>(launch.threads), 1, 1,
+                                             static_cast<unsigned>(launch.shared_bytes), stream_.get(),
+                                             arguments.kernel_params(), nullptr),
+                       "cuLaunchKernel");
+      }
     }
   }
 

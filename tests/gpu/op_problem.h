@@ -159,7 +159,7 @@ inline OpPlacements OpProblem::placements() const {
     if (!is_single(i)) {
       shape.clear();
       for (int r = 0; r < operand.rank; ++r) {
-        shape.push_back(sizes[static_cast<std::size_t>(operand.dims[static_cast<std::size_t>(r)])]);
+        shape.push_back(dim_size(*op, sizes, operand.dims[static_cast<std::size_t>(r)]));
       }
     }
     all[i] = place(dtype(i), shape, operand.streamed ? streamed : others);
