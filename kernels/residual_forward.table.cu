@@ -150,6 +150,7 @@ struct TableScores {
     unsigned bad_rows[team][infos];
     float partial_value[2][team][columns];
     int partial_index[feature::save_argmax ? 2 : 1][team][columns];
+    unsigned infinite_columns;  // query tokens with an infinity, a bit each
     unsigned char query_keep[columns];
   };
   static __device__ __forceinline__ unsigned char* shared() {
@@ -238,6 +239,22 @@ struct TableScores {
     ptx::commit_copies();
     ptx::wait_copies<0>();
     __syncthreads();
+    if (threadIdx.x < columns) {
+      bool infinite = false;
+#pragma unroll 1
+      for (int unit = 0; unit < static_size::d / 8; ++unit) {
+        const uint4 v = ptx::load_shared_16(queries + threadIdx.x * query_pitch + unit * 16);
+        infinite |= has_infinity(v.x) || has_infinity(v.y) || has_infinity(v.z) || has_infinity(v.w);
+      }
+      const unsigned bits = __ballot_sync(all_lanes, infinite);
+      if (threadIdx.x == 0) small().infinite_columns = bits;
+    }
+    __syncthreads();
+  }
+
+  static __device__ __forceinline__ bool has_infinity(unsigned pair) {
+    constexpr unsigned magnitude = type == DType::bf16 ? 0x7f80u : 0x7c00u;
+    return (pair & 0x7fffu) == magnitude || (pair >> 16 & 0x7fffu) == magnitude;
   }
 
   // --- score ---------------------------------------------------------------------------------------------------------
@@ -311,11 +328,47 @@ struct TableScores {
         tile.accumulator[n][2 * i] = __uint_as_float(two[0]), tile.accumulator[n][2 * i + 1] = __uint_as_float(two[1]);
       }
     multiply(args, tile, fragments, stage + bits_at, lane);
+    if (small().infinite_columns != 0) score_infinite_columns(args, tile, info, bad, lane);
     finish_rows(tile, bad, stage + norms_at, lane);
     KeepRows<rows> keep;
     keep.set_first(info.present);
     if (!keep.every()) keep.apply(tile, lane);
     maxima.update(tile, info.t, lane);
+  }
+
+  // An infinity times the row is not its product with the centroid plus that with the weights, which may be infinities
+  // of two signs. Such a query token's products are made again, one by one.
+  static __device__ __forceinline__ void score_infinite_columns(const Args& args, Tile& tile, const TileInfo& info,
+                                                                unsigned bad, int lane) {
+#pragma unroll 1
+    for (int element = 0; element < Tile::rows * Tile::columns; ++element) {
+      const int row = Tile::row(element / Tile::columns, lane), column = Tile::column(element % Tile::columns, lane);
+      const bool is_infinite = small().infinite_columns >> column & 1;
+      if (!is_infinite || row >= info.present || (bad >> row & 1)) continue;
+      const float value = product(args, info.token + row, column);
+#pragma unroll
+      for (int i = 0; i < Tile::rows; ++i)
+#pragma unroll
+        for (int j = 0; j < Tile::columns; ++j)
+          if (i * Tile::columns + j == element) tile.at(i, j) = value;
+    }
+  }
+
+  static __device__ __forceinline__ float product(const Args& args, long long token, int column) {
+    const long long code = static_cast<const int*>(args.codes.data)[token * args.codes.stride[0]];
+    const auto* centroid = static_cast<const Element*>(args.centroids.data) + code * args.centroids.stride[0];
+    const auto* bits = static_cast<const unsigned char*>(args.residuals.data) + token * args.residuals.stride[0];
+    const unsigned query = ptx::shared_address(shared()) + queries_at + column * query_pitch;
+    float sum = 0.0f;
+#pragma unroll 1
+    for (int k = 0; k < int(args.size_d); ++k) {
+      const int at = k * nbits;
+      const unsigned field = bits[at / 8 * args.residuals.stride[1]] >> field_shift(at % 8, nbits) & ((1 << nbits) - 1);
+      const float weight = Numeric<type>::widen(weight_at(args, in_stream_order(field, nbits)));
+      const float x = Numeric<type>::widen(centroid[k * args.centroids.stride[1]]) + weight;
+      sum = fmaf(Numeric<type>::widen(Element(ptx::load_shared_2(query + k * 2))), x, sum);
+    }
+    return sum;
   }
 
   // Norms; NaN for codes that are no centroid's.

@@ -127,8 +127,8 @@ TableSizes table_sizes(const Sizes &sizes) { return {sizes[Nq], sizes[Nd], sizes
 std::string admission_of_table(const ConfigQuery &query) {
   if (!has_half_rows(query.dtypes)) return "T's rows go on with products of 16-bit rows, these are float32";
   return table_admission(table_tile(query.config), static_cast<int>(query.bucket_sizes[d]),
-                         static_cast<int>(query.bucket_sizes[nbits]), query.bucket_sizes[K], query.bucket_sizes[Lq],
-                         query.limits.shared_bytes_per_block);
+                         static_cast<int>(query.bucket_sizes[nbits]), query.layout, query.bucket_sizes[K],
+                         query.bucket_sizes[Lq], query.limits.shared_bytes_per_block);
 }
 
 LaunchList geometry_of_table(const GeometryQuery &query) {

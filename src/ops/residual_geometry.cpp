@@ -42,7 +42,7 @@ std::int64_t small_bytes(const TableTile &tile, int nbits) {
   const int field_bits = nbits == 8 ? 8 : 2 * nbits;
   const std::int64_t weights = (std::int64_t{1} << field_bits) * (nbits <= 2 ? 32 : 8) * 4;
   const std::int64_t of_warp = infos * (32 + 4) + 4 * columns * 4;
-  return weights + tile.team * of_warp + columns + 64;
+  return weights + tile.team * of_warp + columns + 64;  // and what is there once
 }
 
 std::int64_t stage_bytes(int static_d, int nbits) {
@@ -68,9 +68,9 @@ std::int64_t table_products_shared_bytes(int static_d) {
   return std::int64_t{product_rows + columns} * (width * 2 + row_padding);
 }
 
-int table_registers(int static_d) {
+int table_registers(int static_d, Layout layout) {
   const int fragments = static_d <= 128 ? static_d / 16 * 8 : 8;
-  return fragments + 80;
+  return fragments + (layout == Layout::any ? 120 : 100);
 }
 
 std::int64_t table_workspace_bytes(const TableSizes &sizes) {
@@ -102,16 +102,16 @@ LaunchList table_launch(const TableTile &tile, const TableSizes &sizes, int stat
   return list;
 }
 
-std::string table_admission(const TableTile &tile, int static_d, int nbits, std::int64_t K, std::int64_t Lq,
-                            std::int64_t shared_limit_bytes) {
+std::string table_admission(const TableTile &tile, int static_d, int nbits, Layout layout, std::int64_t K,
+                            std::int64_t Lq, std::int64_t shared_limit_bytes) {
   if (tile.team < 1 || tile.team > 32 || tile.min_blocks < 1 || tile.persistent < 0)
     return "a tunable is out of range: team is 1 to 32, min_blocks starts at 1, persistent at 0";
   if (tile.stages < 2 || tile.stages + 2 > infos)
     return "stages is " + std::to_string(tile.stages) + "; 2 to " + std::to_string(infos - 2) + " are possible";
   if (Lq >= last_query_edge) return "T of any number of query tokens does not fit";
   if (K > kTableBytes / 4 / Lq) return "T of " + std::to_string(Lq) + " query tokens is above 256 MiB";
-  if (table_registers(static_d) > register_limit(tile))
-    return "about " + std::to_string(table_registers(static_d)) + " registers a thread, min_blocks leaves " +
+  if (table_registers(static_d, layout) > register_limit(tile))
+    return "about " + std::to_string(table_registers(static_d, layout)) + " registers a thread, min_blocks leaves " +
            std::to_string(register_limit(tile));
   const std::int64_t bytes = table_shared_bytes(tile, static_d, nbits);
   if ((bytes + block_reserve) * tile.min_blocks > shared_limit_bytes + block_reserve)

@@ -27,7 +27,7 @@ int table_threads(const TableTile &tile);
 std::int64_t table_shared_bytes(const TableTile &tile, int static_d, int nbits);
 std::int64_t table_products_shared_bytes(int static_d);
 // Registers that a thread of the scores needs, a little generously.
-int table_registers(int static_d);
+int table_registers(int static_d, Layout layout);
 
 // T of the largest round.
 std::int64_t table_workspace_bytes(const TableSizes &sizes);
@@ -35,7 +35,7 @@ std::int64_t table_workspace_bytes(const TableSizes &sizes);
 LaunchList table_launch(const TableTile &tile, const TableSizes &sizes, int static_d, int nbits, int sm_count);
 
 // "" if every feature set can run with this tile, else one sentence. K and Lq: the bucket's edges.
-std::string table_admission(const TableTile &tile, int static_d, int nbits, std::int64_t K, std::int64_t Lq,
-                            std::int64_t shared_limit_bytes);
+std::string table_admission(const TableTile &tile, int static_d, int nbits, Layout layout, std::int64_t K,
+                            std::int64_t Lq, std::int64_t shared_limit_bytes);
 
 }  // namespace msj::ops
