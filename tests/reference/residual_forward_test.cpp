@@ -156,7 +156,8 @@ TEST_CASE("residual_forward: random problems are as defined") {
 }
 
 TEST_CASE("residual_forward: the bits of one byte, by hand") {
-  // 0b01100011 at 2 bits: stream 0 1 | 1 0 | 0 0 | 1 1, low bit first: indices 2, 1, 0, 3. Backwards: 3, 0, 1, 2.
+  // 0b01100011 at 2 bits: stream 0 1 | 1 0 | 0 0 | 1 1, low bit first: indices 2, 1, 0, 3. With lsb_first 1 1 | 0 0 | 0
+  // 1 | 1 0: 3, 0, 2, 1.
   for (const bool lsb_first : {false, true}) {
     Case c({1, 1, 1, 1}, 1, 4, 2, lsb_first ? features({"lsb_first"}) : 0, DType::f32, DType::f32, Order::contiguous);
     c.index.codes.set(0, 0);
@@ -166,7 +167,7 @@ TEST_CASE("residual_forward: the bits of one byte, by hand") {
     for (int k = 0; k < 4; ++k) c.q.set(k, k + 1);
     c.lengths = {1}, c.starts = {0};
     c.run();
-    CHECK(c.forward.score(0, 0) == (lsb_first ? 1000 + 2 * 1 + 3 * 10 + 4 * 100 : 100 + 2 * 10 + 3 * 1 + 4 * 1000));
+    CHECK(c.forward.score(0, 0) == (lsb_first ? 1000 + 2 * 1 + 3 * 100 + 4 * 10 : 100 + 2 * 10 + 3 * 1 + 4 * 1000));
   }
 }
 
@@ -174,6 +175,7 @@ TEST_CASE("residual_forward: spare bits are ignored, even where what they stand 
   Case c({1, 1, 1, 1}, 1, 3, 2, 0, DType::f32, DType::f32, Order::contiguous);
   c.index.codes.set(0, 0);
   c.index.centroids.fill([] { return 1.0; });
+  c.index.weights.fill([] { return 0.0; });
   c.index.weights.set(3, std::nan(""));
   c.index.residuals.set(0, 0b00000011);
   c.q.fill([] { return 1.0; });
