@@ -262,7 +262,8 @@ typedef struct msj_context_options {
   size_t struct_size;
   const char *cache_dir; /* MAXSIM_JIT_CACHE_DIR: "rw" or "rw:ro1:ro2" */
   const char *tune;      /* MAXSIM_JIT_TUNE: "on", "cached" or "off" */
-  msj_log_callback log;  /* default: warnings and errors to stderr */
+  msj_log_callback log;  /* default: to stderr. MAXSIM_JIT_LOG says how much; its default: warnings and errors to
+                            stderr, information too to a callback */
   void *log_user;
   msj_progress_callback progress;
   void *progress_user;
@@ -310,7 +311,8 @@ MSJ_API msj_status msj_describe(char **json);
 MSJ_API msj_status msj_doctor(msj_context *context, char **json);
 
 enum { MSJ_CACHE_PATH = 0, MSJ_CACHE_VERIFY = 1, MSJ_CACHE_CLEAR = 2 };
-/* "maxsim-jit/cache/1": the directories; every file that is no valid entry or cubin; or what was removed. */
+/* "maxsim-jit/cache/1": the directories, and how many files this context could and could not keep there; every file
+ * that is no valid entry or cubin; or what was removed. */
 MSJ_API msj_status msj_cache(msj_context *context, int32_t action, char **json);
 MSJ_API void msj_string_free(char *string);
 

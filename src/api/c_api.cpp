@@ -2,9 +2,11 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <new>
 #include <string>
+#include <utility>
 
 #include "api/context.h"
 #include "api/documents.h"
@@ -78,6 +80,21 @@ void need_zero(std::int32_t field) {
   if (field != 0) throw_error(MSJ_ERROR_INVALID_ARGUMENT, "options.zero is {}; 0 is accepted", field);
 }
 
+// A negative size, converted, or a sum that went wrong.
+void need_countable(std::size_t bytes) {
+  if (std::in_range<std::ptrdiff_t>(bytes)) return;
+  throw_error(MSJ_ERROR_INVALID_ARGUMENT, "bytes is {}, or {} as a signed number; at most {} is accepted", bytes,
+              static_cast<std::ptrdiff_t>(bytes), std::numeric_limits<std::ptrdiff_t>::max());
+}
+
+[[noreturn]] void refuse_allocation(const msj::cuda::Driver &driver, std::int32_t device, std::size_t bytes) {
+  std::size_t free = 0;
+  std::size_t total = 0;
+  driver.check(driver.MemGetInfo(&free, &total), "asking for the free memory");
+  throw_error(MSJ_ERROR_OUT_OF_MEMORY, "bytes is {}; device {} has {} of its {} bytes free", bytes, device, free,
+              total);
+}
+
 msj_call read_call(const msj_call *call) { return msj::ops::read_struct(call, MSJ_SIZE_UP_TO(msj_call, plan), "call"); }
 
 bool is_cpu(const msj_call &call) {
@@ -149,6 +166,7 @@ msj_status msj_run(msj_context *context, const msj_call *call) {
     msj_context &live = checked(context);
     const msj_call given = read_call(call);
     const msj::BoundCall bound = msj::ops::bind(given, msj::ops::DataRule::needed);
+    if (given.plan == nullptr) msj::ops::check_results_apart(bound);
     if (is_cpu(given)) {
       if (given.plan != nullptr) throw_error(MSJ_ERROR_PLAN_MISMATCH, "plan is given; MSJ_DEVICE_CPU runs without one");
       if (!msj::ops::has_no_result(bound)) msj::ops::find_op(given.op)->reference(bound);
@@ -289,12 +307,15 @@ msj_status msj_device_alloc(msj_context *context, int32_t device, size_t bytes, 
     msj_context &live = checked(context);
     need(memory, "memory");
     *memory = nullptr;
+    need_countable(bytes);
     if (bytes == 0) return;
     const auto driver = live.pipeline.driver();
     const msj::cuda::ContextGuard current(*driver, live.pipeline.primary_context(live.pipeline.device(device).ordinal));
     const msj::cuda::RelaxedCapture relaxed(*driver);
     CUdeviceptr pointer = 0;
-    driver->check(driver->MemAlloc(&pointer, bytes), fmt::format("allocating {} bytes", bytes));
+    const CUresult result = driver->MemAlloc(&pointer, bytes);
+    if (result == CUDA_ERROR_OUT_OF_MEMORY) refuse_allocation(*driver, device, bytes);
+    driver->check(result, fmt::format("allocating {} bytes", bytes));
     *memory = reinterpret_cast<void *>(pointer);
   });
 }
@@ -318,6 +339,7 @@ msj_status msj_device_copy(msj_context *context, int32_t device, void *to, const
     if (direction != MSJ_COPY_TO_DEVICE && direction != MSJ_COPY_TO_HOST) {
       throw_error(MSJ_ERROR_INVALID_ARGUMENT, "direction is {}; an MSJ_COPY_* is accepted", direction);
     }
+    need_countable(bytes);
     if (bytes == 0) return;
     need(to, "to");
     if (from == nullptr) throw_error(MSJ_ERROR_INVALID_ARGUMENT, "from is null; {} bytes are to be copied", bytes);

@@ -65,14 +65,23 @@ std::vector<store::CacheRoot::Found> verified(ops::Pipeline &pipeline) {
 
 }  // namespace
 
-std::string cache_path(ops::Pipeline &pipeline) { return to_text(document(pipeline)); }
+std::string cache_path(ops::Pipeline &pipeline) {
+  Json json = document(pipeline);
+  const store::CacheRoot::Kept kept = pipeline.root().kept();
+  json["kept"] = {{"files", kept.files}, {"failed", kept.failed}, {"problem", kept.problem}};
+  return to_text(json);
+}
 
 nlohmann::ordered_json verified_files(ops::Pipeline &pipeline) {
-  Json json = {{"problems", Json::array()}};
+  Json json = {{"problems", Json::array()}, {"unusable", Json::array()}};
   std::int64_t files = 0;
   for (const auto &found : verified(pipeline)) {
-    ++files;
-    if (!found.problem.empty()) json["problems"].push_back({{"path", found.path}, {"problem", found.problem}});
+    files += found.is_root ? 0 : 1;
+    if (found.problem.empty()) continue;
+    const std::string problem =
+        found.is_root ? "this cache directory can't be used: it " + found.problem : found.problem;
+    json["problems"].push_back({{"path", found.path}, {"problem", problem}});
+    if (found.is_root) json["unusable"].push_back(found.path);
   }
   json["files"] = files;
   return json;

@@ -1,6 +1,7 @@
 #include <nlohmann/json.hpp>
 
 #include "api/documents.h"
+#include "cuda/architecture.h"
 #include "ops/registry.h"
 
 namespace msj::api {
@@ -128,6 +129,7 @@ std::string to_text(const nlohmann::ordered_json &json) {
 
 std::string describe() {
   Json json = {{"schema", "maxsim-jit/ops/1"}, {"version", msj_version()}};
+  json["architectures"] = cuda::architecture_names();
   for (const ops::Op &op : ops::all_ops()) json["ops"].push_back(one_op(*op.spec));
   return to_text(json);
 }

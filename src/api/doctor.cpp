@@ -1,5 +1,7 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "api/documents.h"
@@ -51,14 +53,16 @@ void check_nvrtc(ops::Pipeline &pipeline, std::vector<cuda::Architecture> target
   if (targets.empty()) targets.push_back(cuda::parse_architecture("sm_90a"));  // what is most often warmed for
   try {
     const auto nvrtc = pipeline.nvrtc();
-    std::string names;
+    std::vector<std::string> names;  // each architecture once, however many GPUs it has
     for (const cuda::Architecture &target : targets) {
+      if (std::ranges::find(names, target.name) != names.end()) continue;
       Counters not_the_callers;
       (void)nvrtc->compile("__global__ void doctor() {}", "doctor.cu", target, {}, not_the_callers);
-      if (names.find(target.name) == std::string::npos) names += (names.empty() ? "" : ", ") + target.name;
+      names.push_back(target.name);
     }
-    checks.push_back(check(
-        "nvrtc", "ok", fmt::format("NVRTC {} from {}, compiles for {}", nvrtc->version(), nvrtc->opened_as(), names)));
+    checks.push_back(check("nvrtc", "ok",
+                           fmt::format("NVRTC {} from {}, compiles for {}", nvrtc->version(), nvrtc->opened_as(),
+                                       fmt::join(names, ", "))));
   } catch (const Error &error) {
     checks.push_back(
         check("nvrtc", "warning", error.what(),
@@ -73,6 +77,10 @@ constexpr const char *kFixCache =
 constexpr const char *kFixLayer =
     "correct the read-only layers in MAXSIM_JIT_CACHE_DIR, or give the directory to yourself or root and take write "
     "access from all others (chown, chmod go-w); until then the layer is as good as empty";
+
+bool is_unusable_root(const Json &problem, const Json &verified) {
+  return std::ranges::find(verified.at("unusable"), problem.at("path")) != verified.at("unusable").end();
+}
 
 void check_cache(ops::Pipeline &pipeline, Json &checks) {
   const auto layers = pipeline.root().examine_layers();
@@ -89,8 +97,13 @@ void check_cache(ops::Pipeline &pipeline, Json &checks) {
     }
   }
   const Json verified = verified_files(pipeline);
-  const Json &problems = verified.at("problems");
-  if (problems.empty()) {
+  Json problems = Json::array();
+  for (const Json &problem : verified.at("problems")) {
+    if (!is_unusable_root(problem, verified)) problems.push_back(problem);
+  }
+  if (problems.empty() && verified.at("files") == 0 && !verified.at("unusable").empty()) {
+    checks.push_back(check("cache files", "warning", "none: no file of a directory that can't be used is", kFixCache));
+  } else if (problems.empty()) {
     checks.push_back(check("cache files", "ok", fmt::format("{} files, all valid", verified.at("files").dump())));
   } else {
     const Json &first = problems.front();

@@ -30,8 +30,8 @@ std::int32_t abi_level(spdlog::level::level_enum level) {
   return level == spdlog::level::info ? MSJ_LOG_INFO : MSJ_LOG_DEBUG;
 }
 
-// base_sink holds the mutex around sink_it_, so the callback sees one call at a time. Recursive, so that a callback that
-// breaks the rule and logs again meets no deadlock here.
+// base_sink holds the mutex around sink_it_, so the callback sees one call at a time. Recursive, so that a callback
+// that breaks the rule and logs again meets no deadlock here.
 class CallbackSink : public spdlog::sinks::base_sink<std::recursive_mutex> {
  public:
   CallbackSink(msj_log_callback callback, void *user) : callback_(callback), user_(user) {}
@@ -54,9 +54,11 @@ std::shared_ptr<spdlog::sinks::sink> make_sink(msj_log_callback callback, void *
 
 spdlog::level::level_enum threshold(std::string_view level, bool callback) {
   if (level == "debug") return spdlog::level::debug;
-  if (callback || level == "info") return spdlog::level::info;
+  if (level == "info") return spdlog::level::info;
+  if (level == "warn") return spdlog::level::warn;
   if (level == "error") return spdlog::level::err;
-  return level == "off" ? spdlog::level::off : spdlog::level::warn;
+  if (level == "off") return spdlog::level::off;
+  return callback ? spdlog::level::info : spdlog::level::warn;
 }
 
 }  // namespace
@@ -79,12 +81,12 @@ void Log::write(int level, std::string_view message) {
   sink_->logger.log(spdlog_level(level), spdlog::string_view_t(message.data(), message.size()));
 }
 
-void Log::warn_once(const std::string &key, std::string_view message) {
+void Log::once(int level, const std::string &key, std::string_view message) {
   {
     const std::scoped_lock lock(mutex_);
-    if (!warned_.insert(key).second) return;
+    if (!said_.insert(key).second) return;
   }
-  warn(message);
+  write(level, message);
 }
 
 }  // namespace msj

@@ -15,8 +15,7 @@ namespace msj {
 
 class Log {
  public:
-  // No callback: messages go to stderr. `level` is MAXSIM_JIT_LOG's value, "" for warn. A callback gets all levels up
-  // to info (debug with MAXSIM_JIT_LOG=debug).
+  // No callback: messages go to stderr. `level` is MAXSIM_JIT_LOG's value; "": info for a callback, else warn.
   Log(std::string_view level, msj_log_callback callback, void *user);
   ~Log();
   Log(const Log &) = delete;
@@ -26,15 +25,17 @@ class Log {
   void warn(std::string_view message) { write(MSJ_LOG_WARNING, message); }
   void info(std::string_view message) { write(MSJ_LOG_INFO, message); }
   void debug(std::string_view message) { write(MSJ_LOG_DEBUG, message); }
-  // A warning that is given once per context for each `key`.
-  void warn_once(const std::string &key, std::string_view message);
+  // What is said once per context for each `key`.
+  void warn_once(const std::string &key, std::string_view message) { once(MSJ_LOG_WARNING, key, message); }
+  void info_once(const std::string &key, std::string_view message) { once(MSJ_LOG_INFO, key, message); }
 
  private:
   void write(int level, std::string_view message);
+  void once(int level, const std::string &key, std::string_view message);
   struct Sink;
   std::unique_ptr<Sink> sink_;
   std::mutex mutex_;
-  std::set<std::string> warned_;
+  std::set<std::string> said_;
 };
 
 }  // namespace msj

@@ -190,6 +190,8 @@ struct PathSpec {
   LaunchList (*geometry)(const GeometryQuery &);
   // Bytes of workspace of this config with these sizes; null: none.
   std::size_t (*workspace)(const GeometryQuery &) = nullptr;
+  // What is worth knowing of it on an architecture of this compute capability, logged once; null or "": nothing.
+  std::string_view (*note)(int compute_capability) = nullptr;
 };
 
 struct OpSpec {
@@ -206,8 +208,6 @@ struct OpSpec {
   double (*multiply_adds)(const Sizes &);  // of the work, for the sweep's cut and the roofline
   // Sizes that the sweep cuts, in order, until the problem fits (Nd, Nq, Ld, Lq).
   std::span<const int> cut_order;
-  // Sizes of which 0 means that nothing is launched (Nq, Nd): the result has no element.
-  std::span<const int> empty_sizes;
   std::span<const ExtentSpec> extents = {};
   bool in_rounds = false;  // kernels have Args::round; a path's launch list may have several
 

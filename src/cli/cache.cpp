@@ -7,6 +7,7 @@
 #include "cli/failure.h"
 #include "cli/output.h"
 #include "cli/session.h"
+#include "cli/words.h"
 
 namespace msj::cli {
 namespace {
@@ -20,7 +21,7 @@ struct CacheOptions {
 std::string path_text(const Json &document) {
   std::string text;
   for (const Json &layer : document.at("layers")) {
-    text += fmt::format("{}{}\n", layer.at("path").get<std::string>(),
+    text += fmt::format("{}{}\n", printable(layer.at("path").get<std::string>()),
                         layer.value("writable", false) ? "" : " (read-only)");
   }
   return text;
@@ -29,7 +30,8 @@ std::string path_text(const Json &document) {
 std::string verify_text(const Json &document) {
   std::string text;
   for (const Json &problem : document.at("problems")) {
-    text += fmt::format("{}: {}\n", problem.at("path").get<std::string>(), problem.at("problem").get<std::string>());
+    text += fmt::format("{}: {}\n", printable(problem.at("path").get<std::string>()),
+                        printable(problem.at("problem").get<std::string>()));
   }
   return text + fmt::format("files: {}, problems: {}\n", document.value("files", 0), document.at("problems").size());
 }
@@ -37,8 +39,8 @@ std::string verify_text(const Json &document) {
 std::string clear_text(const Json &document) {
   std::string text;
   for (const Json &left : document.at("problems")) {
-    text +=
-        fmt::format("{}: not removed: {}\n", left.at("path").get<std::string>(), left.at("problem").get<std::string>());
+    text += fmt::format("{}: not removed: {}\n", printable(left.at("path").get<std::string>()),
+                        printable(left.at("problem").get<std::string>()));
   }
   return text + fmt::format("removed files: {}\n", document.at("removed").size());
 }

@@ -1,4 +1,5 @@
-// The dtypes' names on the command line and in JSON: those of the library, and the spellings fp16 and fp32.
+// The dtypes' names in help, sentences and JSON: those of the library and its op tables. On the command line and in
+// manifests fp16 and fp32 are accepted too, for f16 and f32.
 #pragma once
 
 #include <cstdint>

@@ -57,8 +57,9 @@ std::string entries_table(const Json &entries) {
 
 int run_inspect(const InspectOptions &options, const std::vector<OpInfo> &ops, Console &console) {
   if (!options.op.empty()) static_cast<void>(find_op(ops, options.op));
+  if (!options.arch.empty()) check_arch(options.arch);
   const maxsim_jit::Context context = make_context(console);
-  const Json document = parse_library_json(inspect(context, options.op, options.arch, options.cubins));
+  const Json document = parse_library_json(context.inspect(options.op, options.arch, options.cubins));
   if (!options.table) {
     print_json(document);
     return kExitOk;

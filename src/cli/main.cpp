@@ -7,6 +7,7 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <exception>
 #include <new>
 #include <sstream>
@@ -69,6 +70,15 @@ void refuse_unknown_command(CLI::App &app, const std::vector<std::string> &words
   usage_error("{} is given without a command; accepted: {}", at->get_name(), command_names(*at));
 }
 
+// How much of the library's log is said: MAXSIM_JIT_LOG is the library's own variable, which reads it and refuses what
+// is no level; -v is "info" where that is more.
+void listen(Console &console, bool verbose) {
+  const char *const set = ::secure_getenv("MAXSIM_JIT_LOG");
+  const std::string_view level = set == nullptr ? "" : set;
+  if (verbose && (level == "off" || level == "error" || level == "warn")) ::setenv("MAXSIM_JIT_LOG", "info", 1);
+  console.set_verbose(verbose || level == "info" || level == "debug");
+}
+
 // Help or the version.
 int print_success(const CLI::App &app, const CLI::Success &success) {
   std::ostringstream out;
@@ -84,7 +94,7 @@ int run(int argc, char **argv, Console &console) {
   app.require_subcommand(1);
   app.fallthrough();
   bool verbose = false;
-  app.add_flag("-v,--verbose", verbose, "say on stderr what the library does");
+  app.add_flag("-v,--verbose", verbose, "say on stderr what the library does, as MAXSIM_JIT_LOG=info");
   const std::vector<Command> commands = {add_warm(app, ops, console), add_inspect(app, ops, console),
                                          add_cache(app, console), add_doctor(app, console),
                                          add_score(app, ops, console)};
@@ -99,7 +109,7 @@ int run(int argc, char **argv, Console &console) {
     std::ranges::replace(sentence, '\n', ' ');
     usage_error("{} (maxsim-jit --help, maxsim-jit COMMAND --help)", sentence);
   }
-  console.set_verbose(verbose);
+  listen(console, verbose);
   const auto chosen = std::ranges::find_if(commands, [](const Command &command) { return command.app->parsed(); });
   return chosen->run();
 }

@@ -6,6 +6,8 @@
 #include <string>
 #include <utility>
 
+#include "cli/words.h"
+
 namespace msj::cli {
 namespace {
 
@@ -13,13 +15,7 @@ constexpr std::string_view kAcceptedTypes =
     "bool, int8, uint8, int32, int64, float16, float32, float64, bfloat16 ('<V2'), float8_e4m3fn, float8_e5m2 and "
     "one-byte '|V1'";
 
-// Text from a file, made fit for a one-line message.
-std::string quoted(std::string_view text) {
-  constexpr std::size_t kMost = 40;
-  std::string result = "'";
-  for (const char c : text.substr(0, kMost)) result += (c >= ' ' && c <= '~') ? c : '?';
-  return result + (text.size() > kMost ? "…'" : "'");
-}
+std::string quoted(std::string_view text) { return fmt::format("'{}'", printable(shortened(text))); }
 
 // ---- the dict
 

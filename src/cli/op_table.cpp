@@ -107,7 +107,9 @@ OpInfo parse_op(const json &value) {
     const OperandInfo *leader = op.find_operand(operand.follows);
     if (leader == nullptr) failure("the library describes {}.{} with an unknown leader", op.name, operand.name);
     operand.accepted = leader->accepted;
-    operand.accepted.insert(operand.accepted.end(), operand.others.begin(), operand.others.end());
+    for (const DType other : operand.others) {
+      if (std::ranges::find(operand.accepted, other) == operand.accepted.end()) operand.accepted.push_back(other);
+    }
   }
   return op;
 }
@@ -169,6 +171,20 @@ std::string option_name(std::string_view name) {
   std::string result = fmt::format("--{}", name);
   std::ranges::replace(result, '_', '-');
   return result;
+}
+
+std::string matrix_dtype_names(std::span<const OpInfo> ops) {
+  std::vector<std::pair<std::string, std::vector<std::string_view>>> rows;  // dtypes, and the ops that have them
+  for (const OpInfo &op : ops) {
+    const std::string dtypes = names(op.matrix_dtypes());
+    auto row = std::ranges::find(rows, dtypes, [](const auto &known) { return known.first; });
+    if (row == rows.end()) row = rows.emplace(rows.end(), dtypes, std::vector<std::string_view>{});
+    row->second.push_back(op.name);
+  }
+  if (rows.size() == 1) return rows.front().first;
+  std::vector<std::string> parts;
+  for (const auto &[dtypes, having] : rows) parts.push_back(fmt::format("{} ({})", dtypes, fmt::join(having, ", ")));
+  return fmt::format("{}", fmt::join(parts, "; "));
 }
 
 std::string names(std::span<const DType> dtypes) {

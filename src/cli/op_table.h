@@ -106,6 +106,9 @@ struct OpInfo {
 // "q_mask" → "--q-mask"
 [[nodiscard]] std::string option_name(std::string_view name);
 
+// What --dtype accepts: "bf16, f16, f32", or, where ops differ, "bf16, f16, f32 (dense_forward); …".
+[[nodiscard]] std::string matrix_dtype_names(std::span<const OpInfo> ops);
+
 // "bf16, f16, f32"
 [[nodiscard]] std::string names(std::span<const DType> dtypes);
 

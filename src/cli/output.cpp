@@ -10,6 +10,7 @@
 #include <system_error>
 
 #include "cli/failure.h"
+#include "cli/words.h"
 
 namespace msj::cli {
 namespace {
@@ -18,6 +19,24 @@ namespace {
 std::size_t width(std::string_view text) {
   return static_cast<std::size_t>(
       std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }));
+}
+
+// JSON escapes the control characters below U+0020 alone; terminals obey U+007F to U+009F as well.
+std::string escaped_controls(std::string_view json) {
+  std::string result;
+  for (std::size_t i = 0; i < json.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(json[i]);
+    const auto next = static_cast<unsigned char>(i + 1 < json.size() ? json[i + 1] : 0);
+    if (byte == 0x7F) {
+      result += "\\u007f";
+    } else if (byte == 0xC2 && next >= 0x80 && next < 0xA0) {
+      result += fmt::format("\\u{:04x}", next);
+      ++i;
+    } else {
+      result += json[i];
+    }
+  }
+  return result;
 }
 
 }  // namespace
@@ -35,7 +54,7 @@ void print_text(std::string_view text) {
 
 void print_json(const Json &document) {
   // Text that is not UTF-8 (a path, say) must not make the output fail.
-  print_text(document.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+  print_text(escaped_controls(document.dump(2, ' ', false, Json::error_handler_t::replace)) + "\n");
 }
 
 Json to_json(const msj_counters &counters) {
@@ -64,7 +83,8 @@ Json to_json(float value) {
   return std::strtod(text.c_str(), nullptr);
 }
 
-std::string table(const std::vector<std::vector<std::string>> &rows) {
+std::string table(std::vector<std::vector<std::string>> rows) {
+  for (auto &row : rows) std::ranges::transform(row, row.begin(), printable);
   std::vector<std::size_t> widths;
   for (const auto &row : rows) {
     widths.resize(std::max(widths.size(), row.size()));

@@ -19,7 +19,7 @@ using Json = nlohmann::ordered_json;
 
 // Throws Failure where stdout cannot be written (a full disk).
 void print_text(std::string_view text);
-void print_json(const Json &document);  // indented, one line end
+void print_json(const Json &document);  // indented, one line end, no control character
 
 // The counters under the names of msj_counters.
 [[nodiscard]] Json to_json(const msj_counters &counters);
@@ -31,7 +31,7 @@ void print_json(const Json &document);  // indented, one line end
 // they are the strings "nan", "inf" and "-inf".
 [[nodiscard]] Json to_json(float value);
 
-// Columns as wide as their longest cell, two spaces between them.
-[[nodiscard]] std::string table(const std::vector<std::vector<std::string>> &rows);
+// Columns as wide as their longest cell, two spaces between them; cells are made printable.
+[[nodiscard]] std::string table(std::vector<std::vector<std::string>> rows);
 
 }  // namespace msj::cli

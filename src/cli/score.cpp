@@ -172,8 +172,9 @@ SizeMap load_tensors(const maxsim_jit::Context &context, const ScoreOptions &opt
   return sizes;
 }
 
-int run_score(const ScoreOptions &options, const std::vector<OpInfo> &ops, Console &console) {
-  const OpInfo &op = find_op(ops, options.op);
+int run_score(const ScoreOptions &options, const std::vector<OpInfo> &ops, std::span<const OpInfo> scoring,
+              Console &console) {
+  const OpInfo &op = find_op(scoring, options.op);
   check_given(options, op);
   ScoreJob job = make_job(options, op);
   ScoreReport report = make_report(options, op);
@@ -200,22 +201,32 @@ int run_score(const ScoreOptions &options, const std::vector<OpInfo> &ops, Conso
 
 // ---- options
 
-// "[Nq, Lq] bool, u8 or i8: nonzero keeps (dense_forward)"
-std::string operand_help(const OperandInfo &operand, const OpInfo &op, bool only_op) {
+// ".npy [Nq, Lq] i8, u8, bool: nonzero keeps (dense_forward, fp8_forward)": the first op's words, every op's dtypes.
+std::string operand_help(const OperandInfo &operand, std::span<const OpInfo> ops) {
+  std::vector<DType> accepted;
+  std::vector<std::string_view> having;
+  for (const OpInfo &op : ops) {
+    const OperandInfo *same = op.find_operand(operand.name);
+    if (same == nullptr) continue;
+    having.push_back(op.name);
+    for (const DType dtype : same->accepted) {
+      if (std::ranges::find(accepted, dtype) == accepted.end()) accepted.push_back(dtype);
+    }
+  }
   std::string text = fmt::format("{}.npy [{}] {}", operand.is_result ? "write " : "", fmt::join(operand.dims, ", "),
-                                 operand.is_result ? std::string(name(operand.canonical)) : names(operand.accepted));
+                                 operand.is_result ? std::string(name(operand.canonical)) : names(accepted));
   if (!operand.doc.empty()) text += ": " + operand.doc;
-  return only_op ? text : fmt::format("{} ({})", text, op.name);
+  return ops.size() == 1 ? text : fmt::format("{} ({})", text, fmt::join(having, ", "));
 }
 
-void add_op_options(CLI::App &command, ScoreOptions &options, const OpInfo &op, bool only_op) {
+void add_op_options(CLI::App &command, ScoreOptions &options, const OpInfo &op, std::span<const OpInfo> ops) {
   // An option that another op has too is one option: the same word means the same thing in every op.
   const auto is_new = [&command](const std::string &option) { return command.get_option_no_throw(option) == nullptr; };
   for (const OperandInfo &operand : op.operands) {
     if (&operand == &first_result(op)) continue;
     const std::string option = option_name(operand.name);
     if (!is_new(option)) continue;
-    command.add_option(option, options.files[operand.name], operand_help(operand, op, only_op))->type_name("FILE");
+    command.add_option(option, options.files[operand.name], operand_help(operand, ops))->type_name("FILE");
   }
   for (const FeatureInfo &feature : op.features) {
     const std::string option = option_name(feature.name);
@@ -232,9 +243,14 @@ void add_op_options(CLI::App &command, ScoreOptions &options, const OpInfo &op, 
 
 Command add_score(CLI::App &app, const std::vector<OpInfo> &ops, Console &console) {
   auto options = std::make_shared<ScoreOptions>();
-  options->op = ops.front().name;
+  // Ops that only prepare another's operands have no scores.
+  auto scoring = std::make_shared<std::vector<OpInfo>>(ops);
+  std::erase_if(*scoring, [](const OpInfo &op) { return op.find_operand("scores") == nullptr; });
+  options->op = scoring->front().name;
   CLI::App *command = app.add_subcommand(
       "score", "MaxSim scores of .npy files. A file that lacks only the leading Nq or Nd holds one query or document.");
+  // Without -h, which newer CLI11 refuses beside an operand's --h: the program's own answers in its place.
+  command->set_help_flag("--help", "Print this help message and exit");
   command->add_option("--op", options->op, "the op")->capture_default_str();
   command->add_option("--out", options->out, "write the scores to this .npy file (default: print them)")
       ->check(CLI::Validator([](const std::string &text) { return text.empty() ? "it is ''; a file is accepted" : ""; },
@@ -250,11 +266,12 @@ Command add_score(CLI::App &app, const std::vector<OpInfo> &ops, Console &consol
           "K"));
   command->add_option("--device", options->device, "cpu, cuda or cuda:N (default: cuda where there is a device)");
   command->add_option("--dtype", options->dtype,
-                      "convert matrices to bf16, fp16, fp32, fp8_e4m3 or fp8_e5m2, or say which fp8 a file of bytes "
-                      "holds (default: the file's dtype)");
+                      fmt::format("convert matrices (default: the file's dtype), or say what a file of bytes holds; "
+                                  "accepted: {}",
+                                  matrix_dtype_names(*scoring)));
   command->add_flag("--json", options->json, "one JSON object on stdout (maxsim-jit/score/1)");
-  for (const OpInfo &op : ops) add_op_options(*command, *options, op, ops.size() == 1);
-  return {command, [options, &ops, &console] { return run_score(*options, ops, console); }};
+  for (const OpInfo &op : *scoring) add_op_options(*command, *options, op, *scoring);
+  return {command, [options, scoring, &ops, &console] { return run_score(*options, ops, *scoring, console); }};
 }
 
 }  // namespace msj::cli

@@ -19,6 +19,15 @@ std::string shape_text(const std::vector<std::int64_t> &shape) { return fmt::for
 
 std::string dims_text(const OperandInfo &operand) { return fmt::format("[{}]", fmt::join(operand.dims, ", ")); }
 
+// How a file of bytes can be meant, if the operand has dtypes of one byte.
+std::string bytes_hint(const OperandInfo &operand) {
+  std::vector<std::string_view> of_a_byte;
+  for (const DType dtype : operand.accepted) {
+    if (bytes(dtype) == 1) of_a_byte.push_back(name(dtype));
+  }
+  return of_a_byte.empty() ? "" : fmt::format(", or bytes with --dtype {}", fmt::join(of_a_byte, " or "));
+}
+
 // What the file's elements become: one of the operand's dtypes. Throws Failure where there is no way.
 DType target_dtype(const OperandInfo &operand, const NpyArray &array, std::optional<DType> wanted,
                    const std::string &source) {
@@ -28,7 +37,9 @@ DType target_dtype(const OperandInfo &operand, const NpyArray &array, std::optio
     const bool widens = is_float(array.type) && operand.canonical == DType::f32;
     const bool narrows = array.type == NpyType::i64 && operand.canonical == DType::i32;
     if (widens || narrows) return operand.canonical;
-    failure("{} holds {}; {} is accepted for {}", source, name(array.type), names(operand.accepted), operand.name);
+    const bool is_mask = accepts(operand, DType::boolean);
+    failure("{} holds {}; {} is accepted for {}{}", source, name(array.type), names(operand.accepted), operand.name,
+            is_mask ? "; nonzero keeps a token, and mask.astype(bool) in NumPy converts it" : "");
   }
   const bool is_bytes = array.type == NpyType::u8 || array.type == NpyType::raw8;
   if (wanted && accepts(operand, wanted)) {
@@ -40,7 +51,7 @@ DType target_dtype(const OperandInfo &operand, const NpyArray &array, std::optio
   }
   std::string hint;
   if (is_float(array.type)) hint = "; --dtype converts to one of them";
-  if (is_bytes) hint = ", or bytes with --dtype fp8_e4m3 or fp8_e5m2 where the op takes them";
+  if (is_bytes) hint = bytes_hint(operand);
   failure("{} holds {}; {} is accepted for {}{}", source, name(array.type), names(operand.accepted), operand.name,
           hint);
 }

@@ -10,8 +10,8 @@ namespace {
 
 using maxsim_jit::Tensor;
 
-HostTensor make_tensor(const OperandInfo &operand, const HostTensor &like, DType dtype,
-                       std::vector<std::int64_t> shape, std::shared_ptr<std::vector<std::byte>> bytes) {
+HostTensor make_tensor(const OperandInfo &operand, const HostTensor &like, DType dtype, std::vector<std::int64_t> shape,
+                       std::shared_ptr<std::vector<std::byte>> bytes) {
   HostTensor tensor;
   tensor.operand = &operand;
   tensor.source = like.source;
@@ -76,8 +76,8 @@ std::optional<Quantized> load_quantized(const maxsim_jit::Context &context, std:
   call.scales = Tensor(scale_bytes->data(), DType::f32, tokens.data(), tokens.size());
   call.launch.device = MSJ_DEVICE_CPU;
   maxsim_jit::fp8_quantize(context, call);
-  console.note(fmt::format("{} {}: quantized to {}, with a scale for each token", option_name(operand.name), file,
-                           name(fp8)));
+  console.note(
+      fmt::format("{} {}: quantized to {}, with a scale for each token", option_name(operand.name), file, name(fp8)));
   return result;
 }
 

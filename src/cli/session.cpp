@@ -1,10 +1,16 @@
 #include "cli/session.h"
 
+#include <fmt/ranges.h>
+
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <utility>
+#include <vector>
 
 #include "cli/failure.h"
+#include "cli/output.h"
+#include "cli/words.h"
 
 namespace msj::cli {
 
@@ -17,13 +23,10 @@ maxsim_jit::Context make_context(Console &console) {
   return maxsim_jit::Context(std::move(options));
 }
 
-std::string inspect(const maxsim_jit::Context &context, const std::string &op, const std::string &arch,
-                    bool cubins) try {
-  return context.inspect(op, arch, cubins);
-} catch (const maxsim_jit::Error &error) {
-  const msj_status status = error.status();
-  if (arch.empty() || (status != MSJ_ERROR_INVALID_ARGUMENT && status != MSJ_ERROR_UNSUPPORTED)) throw;
-  usage_error("--arch is '{}': {}", arch, error.what());
+void check_arch(const std::string &arch) {
+  const auto known = parse_library_json(maxsim_jit::describe()).at("architectures").get<std::vector<std::string>>();
+  if (std::ranges::find(known, arch) != known.end()) return;
+  usage_error("--arch is '{}'; accepted: {}", shortened(arch), fmt::join(known, ", "));
 }
 
 const char *status_name(msj_status status) {

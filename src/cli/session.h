@@ -12,9 +12,8 @@ namespace msj::cli {
 // The console must outlive the context.
 [[nodiscard]] maxsim_jit::Context make_context(Console &console);
 
-// The library's inspection of `op` ("": all) on `arch` ("": all). Throws UsageError where it does not know `arch`.
-[[nodiscard]] std::string inspect(const maxsim_jit::Context &context, const std::string &op, const std::string &arch,
-                                  bool cubins);
+// Throws UsageError that lists the architectures where --arch is none of them.
+void check_arch(const std::string &arch);
 
 // "MSJ_ERROR_COLD" and so on.
 [[nodiscard]] const char *status_name(msj_status status);

@@ -50,8 +50,12 @@ struct FailedJob {
   std::string sentence;
 };
 
-std::vector<WarmRequest> requests_from(const WarmOptions &options, const std::vector<OpInfo> &ops) {
-  if (!options.manifest.empty()) return read_manifest(ops, options.manifest);
+std::vector<WarmRequest> requests_from(const WarmOptions &options, const std::vector<OpInfo> &ops, Console &console) {
+  if (!options.manifest.empty()) {
+    auto requests = read_manifest(ops, options.manifest);
+    if (requests.empty()) console.note(fmt::format("{}: the manifest lists nothing to prepare", options.manifest));
+    return requests;
+  }
   if (options.op.empty()) usage_error("--op or --manifest is needed");
   if (options.sizes.empty()) usage_error("--sizes is needed with --op");
   if (options.dtype.empty()) usage_error("--dtype is needed with --op");
@@ -139,6 +143,15 @@ std::int64_t count_entries(const maxsim_jit::Context &context, const std::vector
   return count;
 }
 
+// What was made but could not be kept on disk is missed by the process that it was made for.
+void note_not_kept(const Json &kept, Console &console) {
+  const auto files = kept.at("files").get<std::int64_t>();
+  const auto failed = kept.at("failed").get<std::int64_t>();
+  if (failed == 0) return;
+  console.note(fmt::format("kept {} of {} cubins and entries; each of the others will be made again: {}", files,
+                           files + failed, kept.at("problem").get<std::string>()));
+}
+
 Json dtypes_json(const DTypeMap &dtypes) {
   Json result = Json::object();
   for (const auto &[operand, dtype] : dtypes) result[operand] = name(dtype);
@@ -168,8 +181,8 @@ void note_failures(const Warmer &warmer, Console &console) {
   }
 }
 
-void print_json_report(const WarmOptions &options, const Warmer &warmer, std::int64_t entries, double seconds,
-                       const msj_counters &counters) {
+void print_json_report(const WarmOptions &options, const Warmer &warmer, std::int64_t entries, const Json &kept,
+                       double seconds, const msj_counters &counters) {
   Json report = {{"schema", "maxsim-jit/warm/1"}};
   report["arch"] = options.arch.empty() ? Json() : Json(options.arch);
   report["gpu"] = options.gpu.empty() ? Json() : Json(options.gpu);
@@ -178,6 +191,7 @@ void print_json_report(const WarmOptions &options, const Warmer &warmer, std::in
   report["failed"] = Json::array();
   for (const FailedJob &failed : warmer.failed()) report["failed"].push_back(failed_json(failed));
   report["entries"] = entries;
+  report["kept"] = kept;
   report["seconds"] = seconds;
   report["counters"] = to_json(counters);
   print_json(report);
@@ -194,21 +208,23 @@ void print_text_report(const Warmer &warmer, std::int64_t entries, double second
 
 int run_warm(const WarmOptions &options, const std::vector<OpInfo> &ops, Console &console) {
   if (!options.gpu.empty() && options.arch.empty()) usage_error("--gpu is given without --arch, which it narrows");
+  if (!options.arch.empty()) check_arch(options.arch);
   const auto start = std::chrono::steady_clock::now();
-  const auto requests = requests_from(options, ops);
+  const auto requests = requests_from(options, ops, console);
   const maxsim_jit::Context context = make_context(console);
-  if (!options.arch.empty()) static_cast<void>(inspect(context, ops.front().name, options.arch, false));  // is it one?
   Warmer warmer(options, context, console);
   warmer.run(requests);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   const std::int64_t entries = count_entries(context, requests);
+  const Json kept = parse_library_json(context.cache(MSJ_CACHE_PATH)).at("kept");
   note_failures(warmer, console);
+  note_not_kept(kept, console);
   if (options.json) {
-    print_json_report(options, warmer, entries, seconds.count(), context.stats());
+    print_json_report(options, warmer, entries, kept, seconds.count(), context.stats());
   } else {
     print_text_report(warmer, entries, seconds.count(), context.stats());
   }
-  return warmer.failed().empty() ? kExitOk : kExitFailed;
+  return warmer.failed().empty() && kept.at("failed") == 0 ? kExitOk : kExitFailed;
 }
 
 }  // namespace
@@ -220,7 +236,9 @@ Command add_warm(CLI::App &app, const std::vector<OpInfo> &ops, Console &console
                                        "JSON file: a list of {\"op\", \"sizes\", \"dtype\", \"features\"}");
   auto *op = command->add_option("--op", options->op, "the op, as in dense_forward");
   auto *sizes = command->add_option("--sizes", options->sizes, "its sizes: Nq=1,Nd=1000,Lq=32,Ld=300,d=128");
-  auto *dtype = command->add_option("--dtype", options->dtype, "dtype of the matrices: bf16, or q=bf16,d=bf16");
+  auto *dtype = command->add_option(
+      "--dtype", options->dtype,
+      fmt::format("dtype of the matrices: bf16, or q=bf16,d=bf16; accepted: {}", matrix_dtype_names(ops)));
   auto *features = command->add_option("--features", options->features,
                                        "all: every subset of the op's features; none; or one set: a,b");
   features->capture_default_str();

@@ -1,6 +1,6 @@
 #include "cuda/architecture.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <array>
 
@@ -64,15 +64,6 @@ int number_of(std::string_view name) {
   return number;
 }
 
-std::string known_names() {
-  std::string names;
-  for (const Known &known : kKnown) {
-    if (!names.empty()) names += ", ";
-    names += known.target;
-  }
-  return names;
-}
-
 }  // namespace
 
 Architecture parse_architecture(std::string_view name) {
@@ -84,7 +75,18 @@ Architecture parse_architecture(std::string_view name) {
   if (number >= 0 && number < kOldest) {
     throw_error(MSJ_ERROR_UNSUPPORTED, "architecture {} is older than sm_{}, the oldest supported", name, kOldest);
   }
-  throw_error(MSJ_ERROR_INVALID_ARGUMENT, "architecture \"{}\" is unknown; known are {}", name, known_names());
+  throw_error(MSJ_ERROR_INVALID_ARGUMENT, "architecture \"{}\" is unknown; known are {}", name,
+              fmt::join(architecture_names(), ", "));
+}
+
+std::vector<std::string> architecture_names() {
+  std::vector<std::string> names;
+  for (const Known &known : kKnown) {
+    std::string plain = fmt::format("sm_{}", known.compute_capability);
+    if (plain != known.target) names.push_back(std::move(plain));
+    names.emplace_back(known.target);
+  }
+  return names;
 }
 
 Architecture architecture_of(int compute_capability) {

@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/op_spec.h"
 
@@ -20,6 +21,9 @@ struct Architecture {
 // "sm_80", "sm_86", "sm_89", "sm_90a" (and "sm_90", the same target), "sm_100a", "sm_120a", …
 // Throws Error(MSJ_ERROR_INVALID_ARGUMENT) that lists what is known; older than sm_80: MSJ_ERROR_UNSUPPORTED.
 [[nodiscard]] Architecture parse_architecture(std::string_view name);
+
+// All names that parse_architecture takes.
+[[nodiscard]] std::vector<std::string> architecture_names();
 
 // The target for a device of this compute capability. One that is newer than this library: "sm_<number>", with limits
 // that every architecture so far has.

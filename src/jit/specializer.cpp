@@ -58,7 +58,18 @@ std::shared_ptr<const Cubin> Specializer::from_disk(const std::string &hash, con
   return std::make_shared<const Cubin>(Cubin{hash, std::move(file->cubin), {}});
 }
 
+void Specializer::say_note(const Specialization &specialization) {
+  const PathSpec &path = path_of(*specialization.op, specialization.config);
+  const cuda::Architecture &architecture = specialization.architecture;
+  if (path.note == nullptr) return;
+  const std::string_view note = path.note(architecture.compute_capability);
+  if (note.empty()) return;
+  log_.info_once(fmt::format("note {} {} {}", specialization.op->name, path.name, architecture.name),
+                 fmt::format("{} ({}) on {}: {}", specialization.op->name, path.name, architecture.name, note));
+}
+
 std::shared_ptr<const Cubin> Specializer::load_or_compile(const Specialization &specialization, bool trust_disk) {
+  say_note(specialization);
   const std::string source = translation_unit(specialization, sources_);
   const std::string hash = hash_of(source, specialization);
   const std::string key = specialization.key();

@@ -35,6 +35,7 @@ class Specializer {
 
  private:
   [[nodiscard]] std::shared_ptr<const Cubin> load_or_compile(const Specialization &specialization, bool trust_disk);
+  void say_note(const Specialization &specialization);
   [[nodiscard]] std::shared_ptr<const Cubin> from_disk(const std::string &hash, const std::string &key);
 
   KernelSources sources_;

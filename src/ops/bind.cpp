@@ -23,6 +23,13 @@ std::string accepted_names(std::span<const DType> dtypes) {
   return text;
 }
 
+// Masks come as integers from many tokenizers.
+std::string_view conversion_hint(const OperandSpec &operand) {
+  const auto accepted = operand.dtype.accepted;
+  if (std::find(accepted.begin(), accepted.end(), DType::boolean) == accepted.end()) return "";
+  return "; nonzero keeps a token, and mask.astype(bool) in NumPy or mask.bool() in PyTorch converts it";
+}
+
 std::string shape_text(const OpSpec &op, const OperandSpec &operand) {
   std::string text = "[";
   for (int r = 0; r < operand.rank; ++r) {
@@ -213,8 +220,8 @@ void bind_dtypes(const OpSpec &op, BoundCall &bound) {
       case DtypeRule::Kind::own:
       case DtypeRule::Kind::fixed:
         if (tensor.present && !is_accepted()) {
-          throw_error(MSJ_ERROR_INVALID_ARGUMENT, "dtype of {} is {}; {} is accepted", operand.name, name(tensor.dtype),
-                      accepted_names(operand.dtype.accepted));
+          throw_error(MSJ_ERROR_INVALID_ARGUMENT, "dtype of {} is {}; {} is accepted{}", operand.name,
+                      name(tensor.dtype), accepted_names(operand.dtype.accepted), conversion_hint(operand));
         }
         bound.dtypes[i] = operand.dtype.kind == DtypeRule::Kind::own ? tensor.dtype : operand.dtype.canonical;
         break;
@@ -300,7 +307,41 @@ bool is_aligned16(const TensorView &tensor) {
   return true;
 }
 
+// The bytes from a tensor's first element in memory to its last.
+Span span_of(const TensorView &tensor) {
+  const std::int64_t size = bytes(tensor.dtype);
+  std::int64_t low = 0;
+  std::int64_t high = 0;
+  std::int64_t places = 1;  // elements that are not repeated by a stride of 0
+  for (int r = 0; r < tensor.rank; ++r) {
+    const auto i = static_cast<std::size_t>(r);
+    (tensor.strides[i] < 0 ? low : high) += (tensor.shape[i] - 1) * tensor.strides[i];
+    if (tensor.strides[i] != 0) places *= tensor.shape[i];
+  }
+  const auto base = reinterpret_cast<std::uintptr_t>(tensor.data);
+  return {base + static_cast<std::uintptr_t>(low * size), base + static_cast<std::uintptr_t>((high + 1) * size),
+          places == high - low + 1};
+}
+
 }  // namespace
+
+void check_results_apart(const BoundCall &call) {
+  const OpSpec &op = *call.op;
+  std::array<Span, kMaxOperands> spans{};
+  for (std::size_t i = 0; i < op.operands.size(); ++i) {
+    if (call.operands[i].present && has_elements(call.operands[i])) spans[i] = span_of(call.operands[i]);
+  }
+  for (std::size_t i = 0; i < op.operands.size(); ++i) {
+    if (!op.operands[i].is_result) continue;
+    for (std::size_t j = 0; j < op.operands.size(); ++j) {
+      // Two results meet once, the later one with the earlier.
+      if (i == j || (op.operands[j].is_result && j > i) || !share_bytes(spans[i], spans[j])) continue;
+      throw_error(MSJ_ERROR_INVALID_ARGUMENT,
+                  "{} at {} shares bytes with {} at {}; memory of its own is accepted for a result",
+                  op.operands[i].name, call.operands[i].data, op.operands[j].name, call.operands[j].data);
+    }
+  }
+}
 
 void check_struct(const void *given, std::size_t known_size, std::size_t least, const char *what) {
   if (given == nullptr) throw_error(MSJ_ERROR_INVALID_ARGUMENT, "{} is null", what);
@@ -370,8 +411,11 @@ bool has_elements(const TensorView &tensor) {
 }
 
 bool has_no_result(const BoundCall &call) {
-  return std::any_of(call.op->empty_sizes.begin(), call.op->empty_sizes.end(),
-                     [&](int size) { return call.sizes[static_cast<std::size_t>(size)] == 0; });
+  for (std::size_t i = 0; i < call.op->operands.size(); ++i) {
+    const TensorView &tensor = call.operands[i];
+    if (call.op->operands[i].is_result && tensor.present && has_elements(tensor)) return false;
+  }
+  return true;
 }
 
 }  // namespace msj::ops

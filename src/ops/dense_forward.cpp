@@ -108,7 +108,6 @@ constexpr std::array<PathSpec, 1> kPaths = {{
 static_assert(valid(kSizes, kParams, kPaths));
 
 constexpr std::array<int, 4> kCutOrder = {Nd, Nq, Ld, Lq};
-constexpr std::array<int, 2> kEmptySizes = {Nq, Nd};
 
 }  // namespace
 
@@ -126,7 +125,6 @@ const OpSpec &dense_forward_spec() {
       .representative_features = 0,
       .multiply_adds = multiply_adds,
       .cut_order = kCutOrder,
-      .empty_sizes = kEmptySizes,
   };
   return spec;
 }

@@ -105,6 +105,12 @@ LaunchList portable_geometry(const GeometryQuery &query) {
                         static_cast<int>(query.static_sizes[d]), query.sm_count);
 }
 
+// As the kernel chooses by target_arch.
+std::string_view portable_note(int compute_capability) {
+  if (compute_capability == 89 || compute_capability == 120) return {};
+  return "it has no fp8 mma.sync, so tiles are converted to fp16 (exactly) and multiplied as such";
+}
+
 constexpr std::array<PathSpec, 1> kPaths = {{
     {.name = "portable",
      .tunables = kForwardTunables,
@@ -112,13 +118,13 @@ constexpr std::array<PathSpec, 1> kPaths = {{
      .min_compute_capability = 80,
      .max_compute_capability = 999,
      .admission = portable_admission,
-     .geometry = portable_geometry},
+     .geometry = portable_geometry,
+     .note = portable_note},
 }};
 
 static_assert(valid(kSizes, kParams, kPaths));
 
 constexpr std::array<int, 4> kCutOrder = {Nd, Nq, Ld, Lq};
-constexpr std::array<int, 2> kEmptySizes = {Nq, Nd};
 
 }  // namespace
 
@@ -136,7 +142,6 @@ const OpSpec &fp8_forward_spec() {
       .representative_features = 0,
       .multiply_adds = multiply_adds,
       .cut_order = kCutOrder,
-      .empty_sizes = kEmptySizes,
   };
   return spec;
 }

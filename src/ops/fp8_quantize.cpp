@@ -96,7 +96,6 @@ constexpr std::array<PathSpec, 1> kPaths = {{
 static_assert(valid(kSizes, {}, kPaths));
 
 constexpr std::array<int, 2> kCutOrder = {N, L};
-constexpr std::array<int, 2> kEmptySizes = {N, L};
 
 }  // namespace
 
@@ -114,7 +113,6 @@ const OpSpec &fp8_quantize_spec() {
       .representative_features = 1,  // per token
       .multiply_adds = multiply_adds,
       .cut_order = kCutOrder,
-      .empty_sizes = kEmptySizes,
   };
   return spec;
 }

@@ -135,7 +135,6 @@ constexpr std::array<PathSpec, 1> kPaths = {{
 static_assert(valid(kSizes, kParams, kPaths));
 
 constexpr std::array<int, 4> kCutOrder = {Nd, Nq, Ld, Lq};
-constexpr std::array<int, 2> kEmptySizes = {Nq, Nd};
 
 }  // namespace
 
@@ -153,7 +152,6 @@ const OpSpec &fused_head_forward_spec() {
       .representative_features = 1U << normalize,
       .multiply_adds = multiply_adds,
       .cut_order = kCutOrder,
-      .empty_sizes = kEmptySizes,
   };
   return spec;
 }

@@ -19,4 +19,15 @@ bool overlap(const Extent &x, const Extent &y) {
   return step_y / divisor < x.count && step_x / divisor < y.count;
 }
 
+bool share_bytes(const Span &x, const Span &y) {
+  if (x.end <= y.begin || y.end <= x.begin) return false;
+  if (x.begin == y.begin || x.end == y.end) return true;
+  // An end of one lies within the other.
+  const auto has_end_of = [](const Span &whole, const Span &part) {
+    return whole.is_dense &&
+           ((part.begin >= whole.begin && part.begin < whole.end) || (part.end > whole.begin && part.end <= whole.end));
+  };
+  return has_end_of(x, y) || has_end_of(y, x);
+}
+
 }  // namespace msj::ops

@@ -195,7 +195,6 @@ constexpr std::array<PathSpec, 2> kPaths = {{
 static_assert(valid(kSizes, kParams, kPaths));
 
 constexpr std::array<int, 4> kCutOrder = {Nd, Nq, Ld, Lq};
-constexpr std::array<int, 2> kEmptySizes = {Nq, Nd};
 
 }  // namespace
 
@@ -213,7 +212,6 @@ const OpSpec &residual_forward_spec() {
       .representative_features = 1U << normalize,
       .multiply_adds = multiply_adds,
       .cut_order = kCutOrder,
-      .empty_sizes = kEmptySizes,
       .extents = kExtents,
       .in_rounds = true,
   };

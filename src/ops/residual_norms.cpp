@@ -106,7 +106,6 @@ constexpr std::array<PathSpec, 1> kPaths = {{
 static_assert(valid(kSizes, {}, kPaths));
 
 constexpr std::array<int, 1> kCutOrder = {N};
-constexpr std::array<int, 1> kEmptySizes = {N};
 
 }  // namespace
 
@@ -124,7 +123,6 @@ const OpSpec &residual_norms_spec() {
       .representative_features = 0,
       .multiply_adds = multiply_adds,
       .cut_order = kCutOrder,
-      .empty_sizes = kEmptySizes,
       .extents = kExtents,
   };
   return spec;

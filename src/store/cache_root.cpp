@@ -201,21 +201,40 @@ std::vector<std::string> CacheRoot::list(const std::string &relative_dir) {
 // ---- writing -------------------------------------------------------------------------------------------------------
 
 bool CacheRoot::publish(const std::string &relative, std::string_view bytes) {
+  std::string problem = publish_problem(relative, bytes);
+  const std::scoped_lock lock(kept_mutex_);
+  if (problem.empty()) {
+    ++kept_.files;
+    return true;
+  }
+  if (kept_.failed++ == 0) kept_.problem = std::move(problem);
+  return false;
+}
+
+CacheRoot::Kept CacheRoot::kept() const {
+  const std::scoped_lock lock(kept_mutex_);
+  return kept_;
+}
+
+std::string CacheRoot::publish_problem(const std::string &relative, std::string_view bytes) {
   const Layer *layer = writable_layer();
-  if (layer == nullptr) return false;
+  if (layer == nullptr) return writable_problem_.empty() ? "no writable directory is set" : writable_problem_;
   const std::string path = join(layer->path, relative);
   if (!stays_below(relative)) {
     not_kept(*layer, path, "is no name for a cache file");
-    return false;
+    return path + " is no name for a cache file";
   }
   for (int attempt = 1;; ++attempt) {
     const Opened folder = open_folder(*layer, parent_of(relative), Missing::create);
     const Published result = folder ? publish_file(*files_, folder, std::string(name_of(relative)), bytes)
                                     : Published{false, {}, folder.error};
     if (result.error == ENOENT && attempt < kAttempts) continue;
-    if (!folder) not_kept(*layer, folder);
+    if (!folder) {
+      not_kept(*layer, folder);
+      return fmt::format("{} {}", folder.path, folder.absent() ? "can't be made" : folder.problem);
+    }
     if (!result.problem.empty()) not_kept(*layer, path, result);
-    return result.done;
+    return result.done ? std::string() : fmt::format("{}: {}", path, result.problem);
   }
 }
 
@@ -284,7 +303,12 @@ void CacheRoot::verify_layer(const Layer &layer, std::vector<Found> &found,
   const auto left = [&](const Visit &visit) {
     if (has_our_ending(visit.name)) found.push_back({visit.path(), "is a directory, not a file"});
   };
-  const Opened folder = open_folder(layer, kFormat, Missing::leave);
+  Opened root = open_folder(layer, {}, Missing::leave);
+  if (!root) {
+    if (!root.absent()) found.push_back({root.path, root.problem, true});
+    return;
+  }
+  const Opened folder = advised(layer.writable, open_below(*files_, std::move(root), kFormat, Missing::leave));
   if (folder) {
     walk(*files_, folder, std::string(kFormat), {.file = on_file, .left = left, .refused = refused});
   } else if (!folder.absent()) {

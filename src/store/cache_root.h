@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -54,6 +55,14 @@ class CacheRoot {
   // Publishes by unique temporary + fsync + rename (+ fsync of the directory), making directories 0700. False with one
   // warning if it could not (none where no writable layer is wanted); the temporary is gone then.
   bool publish(const std::string &relative, std::string_view bytes);
+
+  struct Kept {
+    std::int64_t files = 0;   // published
+    std::int64_t failed = 0;  // that should have been
+    std::string problem;      // the first failure's: where, and why
+  };
+  [[nodiscard]] Kept kept() const;  // by this object so far
+
   bool remove(const std::string &relative);  // from the writable layer; whether it was there and is gone
 
   // Relative paths of the regular files below `relative_dir` in all layers, sorted, unique, without temporaries.
@@ -61,10 +70,11 @@ class CacheRoot {
 
   struct Found {
     std::string path;
-    std::string problem;  // "" for a file that is right
+    std::string problem;   // "" for a file that is right
+    bool is_root = false;  // no file: a layer's root, none of whose files can be used
   };
   // Every file of every layer: trust first, then `check` on its relative path and bytes ("" if valid). Temporaries are
-  // named as leftovers; lock files appear only if they are wrong.
+  // named as leftovers; lock files and roots appear only if they are wrong.
   [[nodiscard]] std::vector<Found> verify(
       const std::function<std::string(const std::string &, std::string_view)> &check);
   // Removes everything of ours below the writable layer's root (v1/), nothing else; returns the files removed. A lock
@@ -104,6 +114,7 @@ class CacheRoot {
   [[nodiscard]] std::optional<std::string> read_from(const Layer &layer, const std::string &relative,
                                                      const Reading &reading);
   [[nodiscard]] const Layer *writable_layer();
+  [[nodiscard]] std::string publish_problem(const std::string &relative, std::string_view bytes);
   void verify_layer(const Layer &layer, std::vector<Found> &found,
                     const std::function<std::string(const std::string &, std::string_view)> &check);
   void not_used(const Opened &refused);
@@ -118,6 +129,8 @@ class CacheRoot {
   Log &log_;
   std::int64_t limit_bytes_;
   const std::string none_;
+  mutable std::mutex kept_mutex_;
+  Kept kept_;
 };
 
 }  // namespace msj::store

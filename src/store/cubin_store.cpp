@@ -65,6 +65,7 @@ void CubinStore::save(const CubinFile &file) {
   const std::string bytes = encode_cubin(file);
   const std::string relative = relative_path(file.hash);
   if (!root_.publish(relative, bytes)) return;
+  log_.debug("cache: kept cubin " + relative);
   if ((room_ -= static_cast<std::int64_t>(bytes.size())) < 0) evict(relative);
 }
 

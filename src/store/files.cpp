@@ -9,6 +9,7 @@
 #include <array>
 #include <cerrno>
 #include <climits>
+#include <csignal>
 #include <cstdlib>
 #include <string_view>
 #include <system_error>
@@ -27,6 +28,35 @@ auto result_of(Call call) -> decltype(call()) {
   }
 }
 
+// A write past the process's limit on file sizes (RLIMIT_FSIZE) raises SIGXFSZ, which ends a program that does not
+// expect it. While this lives, the calling thread holds the signal back, so that only the write itself fails, as EFBIG.
+class FileSizeSignalHeld {
+ public:
+  FileSizeSignalHeld() {
+    sigemptyset(&signal_);
+    sigaddset(&signal_, SIGXFSZ);
+    sigset_t pending;
+    sigpending(&pending);
+    was_pending_ = sigismember(&pending, SIGXFSZ) == 1;
+    pthread_sigmask(SIG_BLOCK, &signal_, &mask_before_);
+  }
+  ~FileSizeSignalHeld() { pthread_sigmask(SIG_SETMASK, &mask_before_, nullptr); }
+  FileSizeSignalHeld(const FileSizeSignalHeld &) = delete;
+  FileSizeSignalHeld &operator=(const FileSizeSignalHeld &) = delete;
+
+  // Takes back the signal of a write that failed; one that the program had pending before stays.
+  void take_back() {
+    const timespec at_once{};
+    while (!was_pending_ && sigtimedwait(&signal_, nullptr, &at_once) < 0 && errno == EINTR) {
+    }
+  }
+
+ private:
+  sigset_t signal_{};
+  sigset_t mask_before_{};
+  bool was_pending_ = false;
+};
+
 class RealFiles final : public Files {
  public:
   int open(int directory, const std::string &name, int flags, mode_t mode) override {
@@ -40,7 +70,10 @@ class RealFiles final : public Files {
     return result_of([&] { return ::read(descriptor, bytes, count); });
   }
   ssize_t write(int descriptor, const char *bytes, std::size_t count) override {
-    return result_of([&] { return ::write(descriptor, bytes, count); });
+    FileSizeSignalHeld held;
+    const ssize_t written = result_of([&] { return ::write(descriptor, bytes, count); });
+    if (written == -EFBIG) held.take_back();
+    return written;
   }
   int sync(int descriptor) override {
     return result_of([&] { return ::fsync(descriptor); });
@@ -52,7 +85,7 @@ class RealFiles final : public Files {
     return result_of([&] { return ::fstatat(directory, name.c_str(), &status, AT_SYMLINK_NOFOLLOW); });
   }
   int read_link(int link, std::string &target) override {
-    std::array<char, PATH_MAX> bytes;
+    std::array<char, PATH_MAX> bytes{};
     const ssize_t size = result_of([&] { return ::readlinkat(link, "", bytes.data(), bytes.size()); });
     if (size < 0) return static_cast<int>(size);
     target.assign(bytes.data(), static_cast<std::size_t>(size));

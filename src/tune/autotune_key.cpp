@@ -1,6 +1,9 @@
 #include "tune/autotune_key.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
+#include <vector>
 
 #include "base/error.h"
 
@@ -8,13 +11,10 @@ namespace msj::tune {
 
 namespace {
 
-std::string names(std::span<const DType> dtypes, std::string_view separator) {
-  std::string text;
-  for (const DType dtype : dtypes) {
-    if (!text.empty()) text += separator;
-    text += name(dtype);
-  }
-  return text;
+std::vector<std::string_view> names(std::span<const DType> dtypes) {
+  std::vector<std::string_view> result;
+  for (const DType dtype : dtypes) result.push_back(name(dtype));
+  return result;
 }
 
 }  // namespace
@@ -29,7 +29,7 @@ DtypeTuple::DtypeTuple(const OpSpec &op, std::span<const DType> own) : count_(op
     const auto &accepted = operand.dtype.accepted;
     if (std::find(accepted.begin(), accepted.end(), own[taken]) == accepted.end()) {
       throw_error(MSJ_ERROR_INVALID_ARGUMENT, "dtype of {} is {}; {} are accepted", operand.name, name(own[taken]),
-                  names(accepted, ", "));
+                  fmt::join(names(accepted), ", "));
     }
     dtypes_[i] = own[taken++];
   }
@@ -45,8 +45,10 @@ DtypeTuple::DtypeTuple(const OpSpec &op, std::span<const DType> own) : count_(op
   }
 }
 
-std::string DtypeTuple::text() const { return names(all(), "-"); }
+std::string key_text(std::string_view bucket, std::span<const std::string_view> dtypes) {
+  return fmt::format("{}-{}", bucket, fmt::join(dtypes, "-"));
+}
 
-std::string AutotuneKey::text() const { return bucket_.text() + "-" + dtypes_.text(); }
+std::string AutotuneKey::text() const { return key_text(bucket_.text(), names(dtypes_.all())); }
 
 }  // namespace msj::tune

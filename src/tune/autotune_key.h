@@ -7,6 +7,7 @@
 #include <array>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "base/op_spec.h"
 #include "tune/bucket.h"
@@ -22,13 +23,15 @@ class DtypeTuple {
 
   [[nodiscard]] std::span<const DType> all() const { return {dtypes_.data(), count_}; }
   [[nodiscard]] const std::array<DType, kMaxOperands> &array() const { return dtypes_; }
-  [[nodiscard]] std::string text() const;  // "bf16-bf16-i8-…"
   friend bool operator==(const DtypeTuple &, const DtypeTuple &) = default;
 
  private:
   std::array<DType, kMaxOperands> dtypes_{};
   std::size_t count_ = 0;
 };
+
+// The text of a key, of those of its parts: "Nq1-…-d128-bf16-bf16-i8-…".
+[[nodiscard]] std::string key_text(std::string_view bucket, std::span<const std::string_view> dtypes);
 
 class AutotuneKey {
  public:

@@ -123,15 +123,21 @@ std::string_view BucketRules::embedded() { return config_text(embedded_configs()
 
 // ---- buckets -------------------------------------------------------------------------------------------------------
 
-std::string ShapeBucket::text() const {
+std::string bucket_text(std::span<const NamedEdge> edges) {
   std::string text;
-  for (std::size_t i = 0; i < op->sizes.size(); ++i) {
-    if (edges[i] == 0) continue;
+  for (const auto &[size, edge] : edges) {
     if (!text.empty()) text += '-';
-    text += op->sizes[i].name;
-    text += edges[i] == kMore ? "more" : std::to_string(edges[i]);
+    text += size + (edge == kMore ? "more" : std::to_string(edge));
   }
   return text;
+}
+
+std::string ShapeBucket::text() const {
+  std::vector<NamedEdge> named;
+  for (std::size_t i = 0; i < op->sizes.size(); ++i) {
+    if (edges[i] != 0) named.emplace_back(op->sizes[i].name, edges[i]);
+  }
+  return bucket_text(named);
 }
 
 Sizes ShapeBucket::static_sizes() const {

@@ -17,6 +17,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/op_spec.h"
@@ -30,13 +31,17 @@ inline constexpr std::int64_t kMore = std::numeric_limits<std::int64_t>::max();
 inline constexpr double kMaxSweepBytes = 2147483648.0;           // 2 GiB of operands and results
 inline constexpr double kMaxSweepMultiplyAdds = 274877906944.0;  // 2^38
 
+// A size by name, and its edge or kMore.
+using NamedEdge = std::pair<std::string, std::int64_t>;
+// "Nq1-Nd1024-Lq32-Ld1024-d128", "Nqmore-…": file names and messages.
+[[nodiscard]] std::string bucket_text(std::span<const NamedEdge> edges);
+
 struct ShapeBucket {
   int version = 0;  // of configs/buckets.json
   const OpSpec *op = nullptr;
   Sizes edges{};  // per size of the op: static sizes rounded up, the others' edge or kMore; 0: takes no part
   friend bool operator==(const ShapeBucket &, const ShapeBucket &) = default;
-  // "Nq1-Nd1024-Lq32-Ld1024-d128", "Nqmore-…": file names and messages.
-  [[nodiscard]] std::string text() const;
+  [[nodiscard]] std::string text() const;  // bucket_text of the sizes that take part
   // Static sizes as kernels see them; 0 for the others.
   [[nodiscard]] Sizes static_sizes() const;
 };

@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
+#include <vector>
+
+#include "tune/autotune_key.h"
 
 namespace msj::tune {
 
@@ -10,19 +13,13 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// As ShapeBucket::text and AutotuneKey::text write it.
-std::string key_text(const Json &key) {
-  std::string text;
+std::string text_of(const Json &key) {
+  std::vector<NamedEdge> edges;
   for (const auto &[size, edge] : key.at("bucket").items()) {
-    if (size == "version") continue;
-    text += fmt::format("{}{}-", size, edge.is_string() ? edge.get<std::string>() : edge.dump());
+    if (size != "version") edges.emplace_back(size, edge.is_string() ? kMore : edge.get<std::int64_t>());
   }
-  std::string_view separator;
-  for (const Json &dtype : key.at("dtypes")) {
-    text += fmt::format("{}{}", separator, dtype.get<std::string>());
-    separator = "-";
-  }
-  return text;
+  const auto dtypes = key.at("dtypes").get<std::vector<std::string>>();
+  return key_text(bucket_text(edges), std::vector<std::string_view>(dtypes.begin(), dtypes.end()));
 }
 
 }  // namespace
@@ -31,7 +28,7 @@ std::string entry_place(std::string_view text) {
   const Json entry = Json::parse(text);
   const Json &key = entry.at("key");
   return fmt::format("{}/autotune/{}/{}.json", entry.at("environment").get<std::string>(),
-                     key.at("op").get<std::string>(), key_text(key));
+                     key.at("op").get<std::string>(), text_of(key));
 }
 
 }  // namespace msj::tune

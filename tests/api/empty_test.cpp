@@ -1,6 +1,7 @@
 // Nothing to score is no error: no query or no document gives an empty result, and launches nothing.
 #include <doctest/doctest.h>
 
+#include "maxsim_jit/maxsim_jit.hpp"
 #include "support/session.h"
 #include "support/tiny_kernels.h"
 
@@ -13,7 +14,7 @@ TEST_CASE("a size of 0 that leaves no result: success, null data allowed, nothin
     FakeGpu gpu;
     const ScratchDirectory cache;
     Session session(cache.path());
-    for (const int size : op.spec->empty_sizes) {
+    for (const int size : sizes_of_every_result(*op.spec)) {
       CallShape shape = small_call(*op.spec, op.spec->all_features());
       shape.sizes[static_cast<std::size_t>(size)] = 0;
       for (const std::int32_t device : {0, MSJ_DEVICE_CPU}) {
@@ -44,7 +45,7 @@ TEST_CASE("other sizes of 0 have a result, and launch") {
     Session session(cache.path(), "off");
     std::int64_t launches = 0;
     for (std::size_t i = 0; i < op.spec->sizes.size(); ++i) {
-      const auto &empty = op.spec->empty_sizes;
+      const auto empty = sizes_of_every_result(*op.spec);
       if (op.spec->sizes[i].is_static || std::find(empty.begin(), empty.end(), static_cast<int>(i)) != empty.end()) {
         continue;
       }
@@ -55,4 +56,26 @@ TEST_CASE("other sizes of 0 have a result, and launch") {
       CHECK(session.stats().launches == ++launches);
     }
   }
+}
+
+TEST_CASE("a result that has an element whatever the sizes is written: the one scale of no tokens") {
+  const ScratchDirectory cache;
+  const maxsim_jit::Context context({.cache_dir = cache.path()});
+  for (const std::int64_t N : {0, 3}) {
+    float scale = -7;
+    maxsim_jit::Fp8Quantize call;
+    call.x = maxsim_jit::Tensor(nullptr, maxsim_jit::DType::f32, {N, 0, 8});
+    call.quantized = maxsim_jit::Tensor(nullptr, maxsim_jit::DType::fp8_e4m3, {N, 0, 8});
+    call.scales = maxsim_jit::Tensor(&scale, maxsim_jit::DType::f32, {1});
+    call.launch.device = MSJ_DEVICE_CPU;
+    maxsim_jit::fp8_quantize(context, call);
+    CHECK(scale == 1);
+  }
+  const TinyKernels kernels;
+  FakeGpu gpu;
+  Session session(cache.path(), "off");
+  CallShape shape = small_call(*ops::find_op(MSJ_FP8_QUANTIZE)->spec);
+  shape.sizes[0] = 0;
+  session.must_run(shape);
+  CHECK(session.stats().launches == 1);
 }

@@ -86,7 +86,11 @@ TEST_CASE("device memory functions name what is wrong") {
   check_sentence(msj_device_alloc(context, 5, 64, &memory), kInvalid, {"device is 5"});
   check_sentence(msj_device_alloc(context, -1, 64, &memory), kInvalid, {"device is -1"});
   check_sentence(msj_device_alloc(context, 0, std::size_t{1} << 60, &memory), MSJ_ERROR_OUT_OF_MEMORY,
-                 {"allocating 1152921504606846976 bytes"});
+                 {"bytes is 1152921504606846976", "device 0 has", "bytes free"});
+  check_sentence(msj_device_alloc(context, 0, static_cast<std::size_t>(-64), &memory), kInvalid,
+                 {"bytes is 18446744073709551552", "-64", "at most 9223372036854775807 is accepted"});
+  check_sentence(msj_device_copy(context, 0, &memory, host.data(), static_cast<std::size_t>(-1), MSJ_COPY_TO_DEVICE),
+                 kInvalid, {"bytes is 18446744073709551615", "-1"});
   CHECK(memory == nullptr);
   REQUIRE(msj_device_alloc(context, 0, 64, &memory) == MSJ_OK);
   const auto copy = [&](void *to, const void *from, std::int32_t direction) {

@@ -79,6 +79,17 @@ TEST_CASE("a callback gets debug messages where they are asked for") {
   CHECK(messages.all.back() == std::pair<std::int32_t, std::string>(MSJ_LOG_DEBUG, "a debug"));
 }
 
+TEST_CASE("a callback gets no more than what is asked for") {
+  for (const auto &[level, count] :
+       {std::pair("info", 3), std::pair("warn", 2), std::pair("error", 1), std::pair("off", 0)}) {
+    Messages messages;
+    Log log(level, &Messages::add, &messages);
+    one_of_each(log);
+    CAPTURE(level);
+    CHECK(messages.all.size() == static_cast<std::size_t>(count));
+  }
+}
+
 TEST_CASE("without a callback, warnings and errors go to stderr, nothing to stdout") {
   CHECK(on_stderr("") == "maxsim-jit: error: an error\nmaxsim-jit: warning: a warning\n");
   CHECK(on_stderr("warn") == on_stderr(""));
@@ -88,6 +99,14 @@ TEST_CASE("without a callback, warnings and errors go to stderr, nothing to stdo
   CHECK(on_stderr("info").find("a debug") == std::string::npos);
   CHECK(on_stderr("debug").find("a debug") != std::string::npos);
   CHECK(captured(STDOUT_FILENO, [] { (void)on_stderr("debug"); }).empty());
+}
+
+TEST_CASE("info_once says once for each key") {
+  Messages messages;
+  Log log("", &Messages::add, &messages);
+  log.info_once("a", "first");
+  log.info_once("a", "again");
+  CHECK(messages.all.size() == 1);
 }
 
 TEST_CASE("warn_once warns once for each key, in each log") {

@@ -1,13 +1,15 @@
-// DESIGN section 8 measured: dense_forward through the public API against the ceilings of the same run.
+// DESIGN section 8 measured: the ops through the public API against the ceilings of the same run.
 //
-//   msj_bench [--peers FILE] [--json FILE] [--rounds N] [--seconds N] [--quick] [--shapes A,B] [--candidates]
+//   msj_bench [--peers FILE] [--json FILE] [--rounds N] [--seconds N] [--quick] [--shapes A,B] [--ops A,B]
+//   [--candidates]
 //
-// --candidates: bf16 without features alone, and every candidate of the space on the shape itself, where the tuner
-// times its bucket's representative sizes.
+// --candidates: every candidate of the space too, on the shape itself, where the tuner times its bucket's
+// representative sizes.
 //
-// The read ceiling is measured here; matrix rates and torch's times come from peers.py's file. The floor of a problem
-// is the larger of its read's time and flops / matrix rate; efficiency = floor / (time - empty launch). Configs are
-// those that the library's tuner chose (MAXSIM_JIT_CACHE_DIR may hold its entries already). Exit status 77: no GPU.
+// Shapes are those of shapes.json. The read ceiling is measured here; matrix rates and the peers' times come from
+// peers.py's file. The floor of a problem is the larger of its read's time and flops / matrix rate; efficiency = floor
+// / (time - empty launch). Configs are those that the library's tuner chose (MAXSIM_JIT_CACHE_DIR may hold its entries
+// already). Exit status 77: no GPU.
 #define DOCTEST_CONFIG_IMPLEMENT  // the tests' helpers check with it
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -17,16 +19,19 @@
 #include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <sstream>
 #include <string>
 
 #include "api/context.h"
-#include "bench/shapes.h"
+#include "bench/bench_tensors.h"
+#include "bench/cases.h"
 #include "bench/stopwatch.h"
-#include "gpu/candidates.h"
-#include "gpu/instance.h"
+#include "gpu/op_candidates.h"
 #include "support/scratch.h"
 
 using namespace msj;
+using bench::Case;
 using Json = nlohmann::ordered_json;
 
 namespace {
@@ -37,9 +42,17 @@ struct Options {
   int rounds = 25;
   double seconds = 1e9;
   bool quick = false;
-  std::string shapes;  // ",A,B,"; "" for all
+  std::vector<std::string> shapes;  // empty: all
+  std::vector<std::string> ops;     // empty: all
   bool candidates = false;
 };
+
+std::vector<std::string> listed(const std::string &text) {
+  std::vector<std::string> words;
+  std::istringstream stream(text);
+  for (std::string word; std::getline(stream, word, ',');) words.push_back(word);
+  return words;
+}
 
 Options parse(int argc, char **argv) {
   Options options;
@@ -60,7 +73,9 @@ Options parse(int argc, char **argv) {
     else if (word == "--quick")
       options.quick = true;
     else if (word == "--shapes")
-      options.shapes = "," + value() + ",";
+      options.shapes = listed(value());
+    else if (word == "--ops")
+      options.ops = listed(value());
     else if (word == "--candidates")
       options.candidates = true;
     else
@@ -69,33 +84,8 @@ Options parse(int argc, char **argv) {
   return options;
 }
 
-// What one problem is timed on.
-struct Case {
-  bench::Shape shape;
-  DType dtype;
-  FeatureSet features;
-};
-
 std::vector<Case> cases_of(const Options &options) {
-  std::vector<Case> cases;
-  const auto add = [&](DType dtype, FeatureSet features, const std::vector<std::string> &names) {
-    for (const bench::Shape &shape : bench::kDenseShapes) {
-      const bool named = std::find(names.begin(), names.end(), shape.name) != names.end();
-      const bool wanted =
-          options.shapes.empty() || options.shapes.find("," + std::string(shape.name) + ",") != std::string::npos;
-      if (wanted && (names.empty() || named)) cases.push_back({shape, dtype, features});
-    }
-  };
-  if (options.quick) {
-    add(DType::bf16, 0, {"rerank-1k", "train-128"});
-    return cases;
-  }
-  add(DType::bf16, 0, {});
-  if (options.candidates) return cases;
-  add(DType::f32, 0, {"rerank-10k", "colpali", "batch32-10k", "train-128"});
-  add(DType::f16, 0, {"rerank-10k", "rerank-long", "colpali"});
-  add(DType::bf16, gpu::kAllFeatures, {});
-  return cases;
+  return bench::read_cases(bench::kShapesFile, options.shapes, options.ops, options.quick);
 }
 
 class Bench {
@@ -113,29 +103,27 @@ class Bench {
   [[nodiscard]] double empty_ms() const { return empty_ms_; }
 
   [[nodiscard]] Json measure(const Case &c) {
-    gpu::Problem p;
-    p.dtype = c.dtype;
-    p.Nq = c.shape.Nq, p.Nd = c.shape.Nd, p.Lq = c.shape.Lq, p.Ld = c.shape.Ld, p.d = c.shape.d;
-    p.features = c.features;
-    p.seed = 42;
-    const gpu::Instance instance(p);
+    const gpu::OpProblem &p = c.problem;
+    const bench::BenchTensors tensors(p, kernels_, stopwatch_.stream());
     const auto prepared = std::chrono::steady_clock::now();
-    const maxsim_jit::Plan plan = maxsim_jit::prepare_plan(context_, instance.call(stopwatch_.stream()));
+    maxsim_jit::Launch launch;
+    launch.stream = stopwatch_.stream();
+    auto to_prepare = tensors.call();
+    const maxsim_jit::Plan plan = maxsim_jit::prepare_plan(context_, to_prepare.launch(launch));
     const std::chrono::duration<double> preparing = std::chrono::steady_clock::now() - prepared;
-    const Measured ours = time_scores(instance, plan);
-    const double read = read_ms(instance) - empty_ms_;
-    const Measured again = time_scores(instance, plan);  // a state of the machine that passes shows as a difference
+    const Measured ours = time_scores(tensors, &plan);
+    const double read = read_ms(tensors) - empty_ms_;
+    const Measured again = time_scores(tensors, &plan);  // a state of the machine that passes shows as a difference
     const double rate = matrix_rate(c.dtype);
-    const double flops = rate > 0 ? 2 * p.multiply_adds() / (rate * 1e9) : 0;
+    const double flops = rate > 0 ? 2 * p.op->multiply_adds(p.sizes) / (rate * 1e9) : 0;
     const double floor = std::max(read, flops);
-    Json row = {{"shape", c.shape.name},
-                {"Nq", p.Nq},
-                {"Nd", p.Nd},
-                {"Lq", p.Lq},
-                {"Ld", p.Ld},
-                {"d", p.d},
-                {"dtype", name(p.dtype)},
-                {"features", gpu::features_text(p.features)},
+    Json sizes = Json::object();
+    for (std::size_t i = 0; i < p.op->sizes.size(); ++i) sizes[std::string(p.op->sizes[i].name)] = p.sizes[i];
+    Json row = {{"op", p.op->name},
+                {"shape", c.shape},
+                {"sizes", sizes},
+                {"dtype", c.dtype},
+                {"features", c.features()},
                 {"time_ms", ours.median_ms},
                 {"again_ms", again.median_ms},
                 {"deviation", ours.deviation},
@@ -143,38 +131,48 @@ class Bench {
                 {"read_ms", read},
                 {"matrix_ms", flops},
                 {"floor_ms", floor},
-                {"efficiency", floor / (ours.median_ms - empty_ms_)},
+                {"efficiency", floor / (std::min(ours.median_ms, again.median_ms) - empty_ms_)},
                 {"config", to_string(plan.get()->ready->config)},
                 {"prepare_seconds", preparing.count()}};
-    if (const Json *peer = peer_of(c)) row["torch"] = *peer;
-    if (options_.candidates) row["candidates"] = time_candidates(instance);
+    if (const Json *peers = peers_of(c)) row["peers"] = *peers;
+    if (options_.candidates) row["candidates"] = time_candidates(tensors, p);
     return row;
   }
 
  private:
   using Measured = bench::Measured;
 
-  Measured time_scores(const gpu::Instance &instance, const maxsim_jit::Plan &plan) {
+  // Through a plan, or looked up in a context where one config is favoured.
+  Measured time_scores(const bench::BenchTensors &tensors, const maxsim_jit::Plan *plan,
+                       msj_context *context = nullptr) {
     maxsim_jit::Launch launch;
     launch.stream = stopwatch_.stream();
-    launch.plan = &plan;
-    auto call = instance.call();
+    launch.plan = plan;
+    auto call = tensors.call();
     call.launch(launch);
-    return stopwatch_.time([&](CUstream) { maxsim_jit::run(context_, call); });
+    std::size_t size = 0;
+    check(msj_workspace_size(context_.get(), call.get(), &size));
+    if (size > 0 && (!workspace_ || workspace_->bytes() < size)) workspace_.emplace(size);
+    launch.workspace = size > 0 ? workspace_->get() : nullptr;
+    launch.workspace_size = size;
+    call.launch(launch);
+    msj_context *runner = context != nullptr ? context : context_.get();
+    return stopwatch_.time([&](CUstream) { check(msj_run(runner, call.get())); });
   }
 
-  Json time_candidates(const gpu::Instance &instance) {
-    const gpu::Problem &p = instance.problem();
+  static void check(msj_status status) {
+    if (status != MSJ_OK) throw std::runtime_error(msj_last_error());
+  }
+
+  Json time_candidates(const bench::BenchTensors &tensors, const gpu::OpProblem &p) {
     const testing::ScratchDirectory root;
-    gpu::ForcedContexts contexts(root.path());
-    contexts.compile_sweep(p.dtype, p.d);
+    const gpu::ForcedOpContexts contexts(root.path(), p);
     Json rows = Json::array();
     std::size_t index = 0;
-    for (const gpu::Candidate &candidate : gpu::admitted_candidates(p.dtype, p.d)) {
+    for (const gpu::Candidate &candidate : gpu::admitted_candidates(p)) {
       if (!candidate.takes(gpu::layout_of(p))) continue;
       const auto session = contexts.context(candidate.config, index++);
-      auto call = instance.call(stopwatch_.stream());
-      const Measured time = stopwatch_.time([&](CUstream) { gpu::run(session->get(), call); });
+      const Measured time = time_scores(tensors, nullptr, session->get());
       rows.push_back({{"config", to_string(candidate.config)}, {"time_ms", time.median_ms}});
       fmt::print("    {:8.4f} ms +- {:.1f} % {}\n", time.median_ms, 100 * time.deviation, to_string(candidate.config));
     }
@@ -182,22 +180,23 @@ class Bench {
   }
 
   // The same bytes read, at the best of a few grids.
-  double read_ms(const gpu::Instance &instance) {
-    const auto bytes_of = [&](std::size_t operand) {
-      const auto &placement = instance.operand(operand).placement();
-      return placement.elements() * bytes(placement.dtype);
-    };
-    const void *documents = instance.operand(MSJ_DENSE_FORWARD_D).view().data;
-    const void *queries = instance.operand(MSJ_DENSE_FORWARD_Q).view().data;
-    const long long document_words = bytes_of(MSJ_DENSE_FORWARD_D) / 16;
-    const long long query_words = bytes_of(MSJ_DENSE_FORWARD_Q) / 16;
+  double read_ms(const bench::BenchTensors &tensors) {
+    std::array<const void *, 3> data{};
+    std::array<long long, 3> words{};
+    const std::vector<std::size_t> streamed = tensors.streamed();
+    if (streamed.size() > data.size()) throw std::runtime_error("more than three streamed operands");
+    for (std::size_t i = 0; i < streamed.size(); ++i) {
+      data[i] = tensors.memory(streamed[i]).get();
+      words[i] = static_cast<long long>(tensors.memory(streamed[i]).bytes() / 16);
+    }
     void *sink = sink_.get();
     double best = 1e30;
     for (const int blocks : {2, 4, 8}) {
       for (const int threads : {256, 512}) {
         const std::int64_t grid = std::int64_t{gpu::Gpu::get().info().limits.sm_count} * blocks;
         const Measured read = stopwatch_.time([&](CUstream stream) {
-          kernels_.launch(stream, "read_16", grid, threads, documents, document_words, queries, query_words, sink);
+          kernels_.launch(stream, "read_16", grid, threads, data[0], words[0], data[1], words[1], data[2], words[2],
+                          sink);
         });
         best = std::min(best, read.median_ms);
       }
@@ -206,33 +205,38 @@ class Bench {
   }
 
   // TFLOP/s of a large matrix product; 0 if peers.py did not say.
-  double matrix_rate(DType dtype) const {
+  double matrix_rate(const std::string &dtype) const {
     const auto ceilings = peers_.value("ceilings", Json::object());
-    return ceilings.value(std::string(name(dtype)), 0.0);
+    return ceilings.value(dtype, 0.0);
   }
 
-  const Json *peer_of(const Case &c) const {
-    const std::string key = std::string(c.shape.name) + " " + std::string(name(c.dtype));
-    if (c.features != 0 || !peers_.contains("shapes") || !peers_["shapes"].contains(key)) return nullptr;
-    return &peers_["shapes"][key];
+  // {"torch": {"ms": …}, "lik": …}, of the same features.
+  const Json *peers_of(const Case &c) const {
+    if (!peers_.contains("cases") || !peers_["cases"].contains(c.key())) return nullptr;
+    const Json &found = peers_["cases"][c.key()];
+    return found.value("features", "") == c.features() ? &found : nullptr;
   }
 
   const Options &options_;
   const maxsim_jit::Context &context_;
   bench::Stopwatch stopwatch_;
   gpu::DeviceBytes sink_;
+  std::optional<gpu::DeviceBytes> workspace_;
   gpu::Kernels kernels_{{"bench/bench_kernels.cu"}};
   Json peers_ = Json::object();
   double empty_ms_ = 0;
 };
 
 void print_row(const Json &row) {
-  const double torch = row.contains("torch") ? row["torch"].value("ms", 0.0) : 0.0;
-  fmt::print("{:<14} {:<4} {:<38} {:8.4f} {:8.4f} {:8.4f} {:8.4f} {:6.1f} % {:>9} {}\n",
-             row["shape"].get<std::string>(), row["dtype"].get<std::string>(), row["features"].get<std::string>(),
-             row["read_ms"].get<double>(), row["matrix_ms"].get<double>(), row["floor_ms"].get<double>(),
-             row["time_ms"].get<double>(), 100 * row["efficiency"].get<double>(),
-             torch > 0 ? fmt::format("{:.4f}", torch) : "-", row["config"].get<std::string>());
+  const auto peer = [&row](const char *name) {
+    const double ms = row.contains("peers") ? row["peers"].value(name, Json::object()).value("ms", 0.0) : 0.0;
+    return ms > 0 ? fmt::format("{:.4f}", ms) : std::string("-");
+  };
+  fmt::print("{:<18} {:<13} {:<8} {:8.4f} {:8.4f} {:8.4f} {:8.4f} {:6.1f} % {:>8} {:>8} {:>8} {} [{}]\n",
+             row["op"].get<std::string>(), row["shape"].get<std::string>(), row["dtype"].get<std::string>(),
+             row["read_ms"].get<double>(), row["matrix_ms"].get<double>(), row["time_ms"].get<double>(),
+             row["again_ms"].get<double>(), 100 * row["efficiency"].get<double>(), peer("torch"), peer("lik"),
+             peer("fm"), row["config"].get<std::string>(), row["features"].get<std::string>());
 }
 
 int run_bench(const Options &options) {
@@ -241,15 +245,15 @@ int run_bench(const Options &options) {
   const maxsim_jit::Context context({.cache_dir = cache == nullptr ? scratch.path() : "", .tune = "on"});
   const auto start = std::chrono::steady_clock::now();
   Bench bench(options, context);
-  Json document = {{"schema", "maxsim-jit/bench-dense/1"},
+  Json document = {{"schema", "maxsim-jit/bench/1"},
                    {"environment", gpu::Gpu::get().info().environment()},
                    {"driver", gpu::Gpu::get().info().driver_version},
                    {"empty_ms", bench.empty_ms()},
                    {"rows", Json::array()}};
   fmt::print("empty launch {:.4f} ms; {} rounds, cold L2, random data; times in ms\n", bench.empty_ms(),
              options.rounds);
-  fmt::print("{:<14} {:<4} {:<38} {:>8} {:>8} {:>8} {:>8} {:>8} {:>9} config\n", "shape", "type", "features", "read",
-             "matrix", "floor", "ours", "of floor", "torch");
+  fmt::print("{:<18} {:<13} {:<8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} config [features]\n", "op", "shape",
+             "type", "read", "matrix", "ours", "again", "of floor", "torch", "lik", "fm");
   for (const Case &c : cases_of(options)) {
     const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
     if (spent.count() > options.seconds) {
@@ -260,7 +264,7 @@ int run_bench(const Options &options) {
       document["rows"].push_back(bench.measure(c));
       print_row(document["rows"].back());
     } catch (const std::exception &error) {
-      fmt::print("{} {}: {}\n", c.shape.name, name(c.dtype), error.what());
+      fmt::print("{}: {}\n", c.key(), error.what());
     }
   }
   if (!options.json.empty()) testing::write_text(options.json, document.dump(1) + "\n");

@@ -1,37 +1,20 @@
 #!/usr/bin/env python3
-"""Matrix ceilings and torch's own MaxSim, for msj_bench to join (DESIGN section 8).
+"""Matrix ceilings and other libraries' MaxSim, for msj_bench to join (DESIGN section 8).
 
-usage: peers.py --json FILE [--rounds N] [--seconds N] [--quick]
+usage: peers.py --json FILE [--rounds N] [--seconds N] [--quick] [--ops A,B] [--shapes A,B] [--peers torch,lik,fm]
 
-Each peer is captured as a CUDA graph, so that Python's launch time does not count against it, and its replays are timed
-with events, a cold L2 and random data. Of several ways to write MaxSim in torch the fastest counts.
+The cases are those of shapes.json. Each peer is captured as a CUDA graph, so that Python's launch time does not count
+against it, and its replays are timed with events, a cold L2 and random data. Of several ways to write MaxSim in torch
+the fastest counts. lik is late-interaction-kernels, fm is flash-maxsim; one that cannot be imported is left out.
 Exit status 77: no torch or no GPU.
 """
 import argparse
 import json
+import pathlib
 import statistics
 import sys
 import time
 
-SHAPES = {  # name: Nq, Nd, Lq, Ld, d; those of shapes.h
-    "rerank-1k": (1, 1_000, 32, 300, 128),
-    "rerank-10k": (1, 10_000, 32, 300, 128),
-    "rerank-100k": (1, 100_000, 32, 300, 128),
-    "rerank-long": (1, 1_000, 32, 4_096, 128),
-    "colpali": (1, 1_000, 1_024, 1_024, 128),
-    "batch32-10k": (32, 10_000, 32, 300, 128),
-    "train-128": (128, 128, 32, 300, 128),
-    "train-32-1k": (32, 32, 32, 1_024, 128),
-    "colpali-train": (16, 16, 1_024, 1_024, 128),
-    "edge-d48": (1, 16_000, 32, 512, 48),
-    "d768": (1, 4_000, 32, 300, 768),
-    "colqwen-320": (1, 1_000, 32, 747, 320),
-}
-CASES = (
-    [(name, "bf16") for name in SHAPES]
-    + [(name, "f32") for name in ("rerank-10k", "colpali", "batch32-10k", "train-128")]
-    + [(name, "f16") for name in ("rerank-10k", "rerank-long", "colpali")]
-)
 CHUNK_BYTES = 32 << 20  # of intermediate scores: they stay in the L2 cache
 
 
@@ -50,7 +33,7 @@ if not torch.cuda.is_available():
 torch.backends.cuda.matmul.allow_tf32 = False
 torch.backends.cudnn.allow_tf32 = False
 torch.set_float32_matmul_precision("highest")
-DTYPES = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32}
+DTYPES = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32, "fp8_e4m3": torch.float8_e4m3fn}
 
 
 class Stopwatch:
@@ -93,8 +76,13 @@ def captured(run):
 def matrix_rate(stopwatch, dtype, size=8192):
     a = torch.randn(size, size, device="cuda").to(dtype)
     b = torch.randn(size, size, device="cuda").to(dtype)
-    c = torch.empty(size, size, device="cuda", dtype=dtype)
-    milliseconds, _ = stopwatch.time(lambda: torch.matmul(a, b, out=c), cold=False)
+    if dtype == torch.float8_e4m3fn:
+        one = torch.ones((), device="cuda")
+        run = lambda: torch._scaled_mm(a, b.T, one, one, out_dtype=torch.bfloat16, use_fast_accum=True)
+    else:
+        c = torch.empty(size, size, device="cuda", dtype=dtype)
+        run = lambda: torch.matmul(a, b, out=c)
+    milliseconds, _ = stopwatch.time(run, cold=False)
     return 2 * size**3 / milliseconds / 1e9
 
 
@@ -130,29 +118,98 @@ def chunked(q, d):
 WAYS = (tall_product, batched_product, einsum, chunked)
 
 
-def time_case(stopwatch, name, dtype):
-    nq, nd, lq, ld, width = SHAPES[name]
-    q = (torch.rand(nq, lq, width, device="cuda") * 2 - 1).to(dtype)
-    d = torch.empty(nd, ld, width, device="cuda", dtype=dtype).uniform_(-1, 1)
-    ways, first = {}, None
-    for way in WAYS:
+# ---- cases: name of a peer -> ways of it, each a function without arguments
+
+
+def uniform(shape, dtype):
+    values = torch.empty(shape, device="cuda", dtype=torch.bfloat16 if dtype.itemsize < 4 else dtype)
+    return values.uniform_(-1, 1).to(dtype)
+
+
+def dense_forward(sizes, dtype, features, libraries):
+    q = uniform((sizes["Nq"], sizes["Lq"], sizes["d"]), dtype)
+    d = uniform((sizes["Nd"], sizes["Ld"], sizes["d"]), dtype)
+    peers = {"torch": {way.__name__: (lambda way=way: way(q, d)) for way in WAYS}}
+    if "lik" in libraries:
+        peers["lik"] = {"maxsim": lambda: libraries["lik"].maxsim(q, d)}
+    if "fm" in libraries and dtype != torch.float32:
+        peers["fm"] = {"flash_maxsim_batched": lambda: libraries["fm"].flash_maxsim_batched(q, d, shared_docs=True)}
+    return peers
+
+
+def fp8_forward(sizes, dtype, features, libraries):
+    q = uniform((sizes["Nq"], sizes["Lq"], sizes["d"]), dtype)
+    d = uniform((sizes["Nd"], sizes["Ld"], sizes["d"]), dtype)
+    scale_q = torch.rand(q.shape[:2], device="cuda") + 0.5
+    scale_d = torch.rand(d.shape[:2], device="cuda") + 0.5
+    if "lik" not in libraries:
+        return {}
+    from late_interaction_kernels.fp8 import maxsim_inference_fp8
+    return {"lik": {"maxsim_inference_fp8": lambda: maxsim_inference_fp8(q, d, scale_Q=scale_q, scale_D=scale_d)}}
+
+
+def fused_head_forward(sizes, dtype, features, libraries):
+    q = uniform((sizes["Nq"], sizes["Lq"], sizes["d_out"]), dtype)
+    h = uniform((sizes["Nd"], sizes["Ld"], sizes["d_model"]), dtype)
+    w = uniform((sizes["d_out"], sizes["d_model"]), dtype)
+
+    def project():
+        return torch.nn.functional.normalize(h @ w.T, dim=-1)
+
+    peers = {"torch": {way.__name__: (lambda way=way: way(q, project())) for way in WAYS}}
+    if "lik" in libraries:
+        from late_interaction_kernels.fused_head import maxsim_from_hidden
+        peers["lik"] = {"maxsim_from_hidden": lambda: maxsim_from_hidden(q, h, w, normalize=True)}
+    return peers
+
+
+OPS = {"dense_forward": dense_forward, "fp8_forward": fp8_forward, "fused_head_forward": fused_head_forward}
+
+
+def imported(wanted):
+    libraries = {}
+    for name, module in {"lik": "late_interaction_kernels", "fm": "flash_maxsim"}.items():
+        if name in wanted:
+            try:
+                libraries[name] = __import__(module)
+            except ImportError:
+                print(f"left out: {module} cannot be imported")
+    return libraries
+
+
+def time_peer(stopwatch, ways, first):
+    """{"ms", "how", "ways"} of the fastest way; `first` holds the scores that all are compared with."""
+    timed, failed = {}, {}
+    for name, way in ways.items():
         try:
-            graph, result = captured(lambda: way(q, d))
+            began = time.monotonic()
+            graph, result = captured(way)
+            ready = time.monotonic() - began
             median, deviation = stopwatch.time(graph.replay)
-            if first is None:
-                first = result.float().clone()
-            apart = (result.float() - first).abs().max().item() / max(first.abs().max().item(), 1e-30)
-            ways[way.__name__] = {"ms": median, "deviation": deviation, "apart": apart}
+            first.setdefault("scores", result.float().clone())
+            apart = (result.float() - first["scores"]).abs().max().item() / max(first["scores"].abs().max().item(), 1e-30)
+            timed[name] = {"ms": median, "deviation": deviation, "apart": apart, "first_call_seconds": ready}
             del graph, result
-        except RuntimeError as error:  # out of memory, or an op that no graph can capture
-            ways[way.__name__] = {"error": str(error).splitlines()[0]}
+        except Exception as error:  # out of memory, what no graph can capture, what another library throws
+            failed[name] = {"error": str(error).splitlines()[0] if str(error) else type(error).__name__}
             torch.cuda.synchronize()
         torch.cuda.empty_cache()
-    timed = {way: found for way, found in ways.items() if "ms" in found}
     if not timed:
-        return {"ways": ways}
-    best = min(timed, key=lambda way: timed[way]["ms"])
-    return {"ms": timed[best]["ms"], "how": best, "ways": ways}
+        return {"ways": failed}
+    best = min(timed, key=lambda name: timed[name]["ms"])
+    return {"ms": timed[best]["ms"], "how": best, "ways": timed | failed}
+
+
+def cases(document, ops, shapes, quick):
+    for case in document["cases"]:
+        if case["features"] == "all" or (ops and case["op"] not in ops):
+            continue
+        for shape, sizes in document["groups"][case["group"]].items():
+            if "only" in case and shape not in case["only"]:
+                continue
+            if (shapes and shape not in shapes) or (quick and shape not in document["quick"]):
+                continue
+            yield case, shape, sizes
 
 
 def main():
@@ -161,11 +218,15 @@ def main():
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--seconds", type=float, default=1e9, help="start no other case after this")
     parser.add_argument("--quick", action="store_true")
+    for name in ("--ops", "--shapes"):
+        parser.add_argument(name, type=lambda text: text.split(","), default=[])
+    parser.add_argument("--peers", type=lambda text: text.split(","), default=["torch", "lik", "fm"])
     options = parser.parse_args()
     begin = time.monotonic()
     stopwatch = Stopwatch(options.rounds)
-    document = {"schema": "maxsim-jit/peers/1", "torch": torch.__version__,
-                "device": torch.cuda.get_device_name(0), "ceilings": {}, "shapes": {}}
+    libraries = imported(options.peers)
+    document = {"schema": "maxsim-jit/peers/2", "torch": torch.__version__,
+                "device": torch.cuda.get_device_name(0), "ceilings": {}, "cases": {}}
 
     def save():
         with open(options.json, "w") as file:
@@ -176,13 +237,23 @@ def main():
         document["ceilings"][name] = matrix_rate(stopwatch, dtype)
         print(f"matrix product 8192^3 {name}: {document['ceilings'][name]:.1f} TFLOP/s", flush=True)
     save()
-    for name, dtype in CASES[:2] if options.quick else CASES:
+    shapes = json.loads((pathlib.Path(__file__).parent / "shapes.json").read_text())
+    for case, shape, sizes in cases(shapes, options.ops, options.shapes, options.quick):
         if time.monotonic() - begin > options.seconds:
             print("stopped: out of time")
             return 1
-        found = time_case(stopwatch, name, DTYPES[dtype])
-        document["shapes"][f"{name} {dtype}"] = found
-        print(f"torch {name} {dtype}: {found.get('ms', float('nan')):.4f} ms ({found.get('how')})", flush=True)
+        first = {}
+        found = {"features": " ".join(case["features"])}
+        peers = OPS[case["op"]](sizes, DTYPES[case["dtype"]], case["features"], libraries)
+        for peer, ways in peers.items():
+            if peer in options.peers:
+                found[peer] = time_peer(stopwatch, ways, first)
+        del peers
+        torch.cuda.empty_cache()
+        key = f"{case['op']} {shape} {case['dtype']}"
+        document["cases"][key] = found
+        print(key, {peer: (f"{row['ms']:.4f}" if "ms" in row else row) for peer, row in found.items()
+                    if peer != "features"}, flush=True)
         save()
     return 0
 

@@ -22,7 +22,7 @@ def header_only(text):
 MALFORMED = [
     ("empty", b"", "not a .npy file", "nothing"),
     ("text", b"hello, world\n", "not a .npy file", "'hello,'", "NUMPY"),
-    ("control characters", b"\x1b[2J\n\r\0\x07", "not a .npy file", "'?[2J??'"),
+    ("control characters", b"\x1b[2J\n\r\0\x07", "not a .npy file", r"'\x1b[2J\x0a\x0d'"),
     ("zip", b"PK\x03\x04" + b"\0" * 100, ".npz", "a .npy file with one array"),
     ("magic alone", b"\x93NUMPY", "first 8 bytes"),
     ("no length", b"\x93NUMPY\x01\x00", "after 8 bytes"),
@@ -68,7 +68,7 @@ MALFORMED = [
 MISPLACED = [
     ("--q", "<i8", (2, 3, 16), "int64", "f32 is accepted"),
     ("--q", "|b1", (2, 3, 16), "bool", "f32 is accepted"),
-    ("--q", "|u1", (2, 3, 16), "uint8", "f32 is accepted", "--dtype"),
+    ("--q", "|u1", (2, 3, 16), "uint8", "f32 is accepted"),
     ("--q", "<f4", (16,), "shape [16]", "[Nq, Lq, d] is accepted"),
     ("--q", "<f4", (), "shape []", "[Nq, Lq, d] is accepted"),
     ("--q", "<f4", (1, 2, 3, 16), "shape [1, 2, 3, 16]", "[Nq, Lq, d] is accepted"),
@@ -77,7 +77,8 @@ MISPLACED = [
     ("--q-mask", "|b1", (2, 4), "Lq = 4", "makes it 3", "[Nq, Lq] is accepted"),
     ("--q-mask", "|b1", (3, 3), "Nq = 3", "makes it 2", "[Nq, Lq] is accepted"),
     ("--q-mask", "<f4", (2, 3), "float32", "bool"),
-    ("--d-mask", "<i4", (5, 4), "int32", "bool", "u8", "i8"),
+    ("--d-mask", "<i4", (5, 4), "int32", "bool", "u8", "i8", "mask.astype(bool)"),
+    ("--q-mask", "<i8", (2, 3), "int64", "bool", "u8", "i8", "mask.astype(bool)"),
     ("--d-mask", "|b1", (5, 4, 1), "shape [5, 4, 1]", "[Nd, Ld] is accepted"),
     ("--d-mask", "|b1", (5, 3), "Ld = 3", "makes it 4"),
     ("--d-lengths", "<i4", (4,), "Nd = 4", "makes it 5", "[Nd] is accepted"),

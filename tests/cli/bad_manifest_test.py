@@ -120,6 +120,12 @@ class BadManifestTest(CommandTest):
                 with self.subTest(path):
                     self.refuse(path, *parts)
 
+    def test_one_that_lists_nothing_says_so(self):
+        self.manifest.write_text("[]")
+        result = self.run_command("warm", "--manifest", self.manifest, "--arch", "sm_90a")
+        self.assertEqual(result.stderr, f"maxsim-jit: {self.manifest}: the manifest lists nothing to prepare\n")
+        self.assertIn("prepared 0 of 0", result.stdout)
+
     def test_too_large(self):
         with open(self.manifest, "wb") as file:
             file.write(b"[")

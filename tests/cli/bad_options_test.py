@@ -58,7 +58,7 @@ LINES = [
     ([*WARM[:-1], "sm_42x"], "--arch", "'sm_42x'", "sm_90a"),
     ([*WARM[:-1], "90"], "--arch", "'90'", "sm_90a"),
     ([*WARM[:-1], "sm_90a,sm_100a"], "--arch", "'sm_90a,sm_100a'", "sm_90a"),
-    ([*WARM[:-1], "sm_70"], "--arch", "sm_70", "sm_80"),
+    ([*WARM[:-1], "sm_70"], "--arch", "'sm_70'", "accepted: sm_80, ", "sm_90, sm_90a"),
     ([*WARM[:-2], "--gpu", "NVIDIA H200"], "--gpu", "--arch"),
     (["inspect", "--arch", "volta"], "'volta'", "sm_90a"),
     (["inspect", "--op", "sparse"], "'sparse'", "dense_forward"),

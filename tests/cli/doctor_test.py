@@ -129,6 +129,17 @@ class DoctorTest(CommandTest):
         check = self.doctor(MAXSIM_JIT_CACHE_DIR=str(place))["cache"]
         self.assert_warning(check, [self.directory / "plain", "is a file"], ["MAXSIM_JIT_CACHE_DIR", GO_ON])
 
+    def test_a_root_that_cannot_be_used_is_no_damaged_file(self):
+        (self.directory / "plain").write_text("")
+        for place in (self.directory / "plain", self.directory / "plain" / "cache"):
+            check = self.doctor(MAXSIM_JIT_CACHE_DIR=str(place))["cache files"]
+            self.assert_warning(check, ["none", "can't be used"], ["MAXSIM_JIT_CACHE_DIR", GO_ON])
+            self.assertNotIn("not valid", check["found"])
+            printed = self.run_command("cache", "verify", environment={"MAXSIM_JIT_CACHE_DIR": str(place)}, code=1).stdout
+            self.assertIn(f"{place}: this cache directory can't be used: it ", printed)
+            self.assertIn("is a file", printed)
+            self.assertIn("files: 0, ", printed)
+
     def test_writable_by_group(self):
         self.cache.mkdir()
         for mode in (0o770, 0o707):

@@ -26,14 +26,22 @@ class Surroundings(CommandTest):
             self.skipTest("no NVRTC here: " + checks["nvrtc"]["found"])
 
     def warm(self, warnings, *parts, compiles=1, **options):
-        """One specialization; `parts` are in the one warning."""
-        result = self.run_command(*WARM, **options)
+        """One specialization; `parts` are in the one warning, and in the sentence that it could not be kept."""
+        result = self.run_command(*WARM, code=1 if warnings else 0, **options)
+        self.assert_not_kept(result, 1 if warnings else 0, *parts[:1])
         said = [line for line in result.stderr.splitlines() if "warning: " in line or "error" in line]
         self.assertEqual(len(said), warnings, result.stderr)
         for part in parts:
             self.assertIn(str(part), said[0])
         document = json.loads(result.stdout)
         self.assertEqual((document["counters"]["nvrtc_invocations"], document["failed"]), (compiles, []))
+
+    def assert_not_kept(self, result, files, *parts):
+        said = [line for line in result.stderr.splitlines() if line.startswith("maxsim-jit: kept ")]
+        self.assertEqual(len(said), 1 if files else 0, result.stderr)
+        self.assertEqual(json.loads(result.stdout)["kept"]["failed"], files)
+        for part in (f"kept 0 of {files} cubins and entries", *parts) if files else ():
+            self.assertIn(str(part), said[0])
 
     def cubins(self, directory):
         return sorted(pathlib.Path(directory).rglob("*.cubin"))
@@ -90,6 +98,40 @@ class HomeTest(Surroundings):
                 self.run_command("cache", "clear", environment=environment)
                 self.assertEqual(self.cubins(os.fsdecode(root)), [])
 
+    def test_no_control_character_is_printed(self):
+        for name in ("new\nline", "bell\a and \x1b[31m", "c1 \x9b31m", "delete \x7f"):
+            root = self.directory / name / "cache"
+            self.warm(0, environment={"MAXSIM_JIT_CACHE_DIR": str(root)})
+            (cubin,) = self.cubins(root)
+            cubin.write_bytes(b"")
+            for words in (["cache", "path"], ["cache", "verify"], ["doctor"], ["inspect", "--cubins", "--table"]):
+                for more in ([], ["--json"]) if "--table" not in words else ([],):
+                    with self.subTest(name=name, words=words + more):
+                        line = [Here.command, *words, *more]
+                        result = subprocess.run(line, capture_output=True, env=self.environment({"MAXSIM_JIT_CACHE_DIR": str(root)}))
+                        for stream in (result.stdout, result.stderr):
+                            text = stream.decode()
+                            self.assertTrue(all(part.isprintable() for part in text.split("\n")), ascii(text))
+                        if words[0] == "cache" and not more:
+                            self.assertIn("\\x", result.stdout.decode())
+
+    def test_how_much_of_the_log_is_said(self):
+        def said(level, *flags):
+            environment = {"MAXSIM_JIT_CACHE_DIR": "/dev/null/cache", "MAXSIM_JIT_LOG": level}
+            stderr = self.run_command(*flags, *WARM, environment=environment, code=1).stderr
+            return "warning: cache: " in stderr
+
+        self.assertTrue(said(None))
+        self.assertTrue(said("warn"))
+        self.assertFalse(said("error"))
+        self.assertFalse(said("off"))
+        self.assertTrue(said("off", "-v"))
+        for level, flags, expected in (("debug", [], True), ("debug", ["-v"], True), ("info", [], False), (None, ["-v"], False)):
+            with self.subTest(level=level, flags=flags):
+                root = self.directory / f"{level}{len(flags)}"
+                result = self.run_command(*flags, *WARM, environment={"MAXSIM_JIT_CACHE_DIR": str(root), "MAXSIM_JIT_LOG": level})
+                self.assertEqual("cache: kept cubin " in result.stderr, expected, result.stderr)
+
     def test_a_name_too_long(self):
         self.warm(1, "File name too long", environment={"MAXSIM_JIT_CACHE_DIR": f"{self.directory}/{'n' * 256}/cache"})
         self.assertEqual(list(self.directory.iterdir()), [])
@@ -129,10 +171,11 @@ class DiskTest(Surroundings):
         line = ("sh", "-c", '"$@"; code=$?; find "$0" -name ".tmp-*" -o -name "*.cubin" >&2; exit $code', self.directory,
                 Here.command, *WARM)
         result = self.in_mount(options, then, *line)
-        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(result.returncode, 1, result.stderr)
         document = json.loads(result.stdout)
         self.assertEqual((document["counters"]["nvrtc_invocations"], document["failed"]), (1, []))
-        said = [one for one in result.stderr.splitlines() if not one.startswith("maxsim-jit: warm ")]
+        self.assert_not_kept(result, 1, self.directory, *parts)
+        said = [one for one in result.stderr.splitlines() if not one.startswith(("maxsim-jit: warm ", "maxsim-jit: kept "))]
         self.assertEqual(len(said), 1, result.stderr)
         self.assertTrue(said[0].startswith("maxsim-jit: warning: cache: "), said[0])
         for part in (*parts, "going on in memory"):
@@ -173,7 +216,8 @@ class OtherUserTest(UserTest):
         home.mkdir(mode=0o755)  # root's
         for environment in ({"HOME": str(home)}, {"HOME": str(home), "XDG_CACHE_HOME": str(home / "x")}, {"HOME": "/root"}):
             with self.subTest(environment):
-                result = self.run_as(USER, *WARM, environment=environment)
+                result = self.run_as(USER, *WARM, environment=environment, code=1)
+                self.assertIn("kept 0 of 1 cubins and entries", result.stderr)
                 self.assertEqual(json.loads(result.stdout)["counters"]["nvrtc_invocations"], 1)
                 said = [line for line in result.stderr.splitlines() if "warning: " in line]
                 self.assertEqual(len(said), 1, result.stderr)

@@ -70,4 +70,8 @@ TEST_CASE("names on the command line") {
   CHECK(dtype_from("bool") == DType::boolean);
   CHECK_FALSE(dtype_from("float16").has_value());
   CHECK(name(DType::fp8_e5m2) == "fp8_e5m2");
+  const auto ops = made_up_ops();
+  CHECK(matrix_dtype_names(std::span(ops).first(1)) == names(ops[0].matrix_dtypes()));
+  CHECK(matrix_dtype_names(ops) ==
+        names(ops[0].matrix_dtypes()) + " (plain); " + names(ops[1].matrix_dtypes()) + " (scaled)");
 }

@@ -42,6 +42,9 @@ class ReadmeTest(CommandTest):
         data = self.place / "tests" / "data"
         shutil.copytree(Here.source / "tests" / "data", data)
 
+    def data_files(self):
+        return set((self.directory / "checkout" / "tests" / "data").rglob("*"))
+
     def run_line(self, line, code):
         """What a person sees, with the home directory under the README's name for it."""
         words = shlex.split(line)
@@ -57,6 +60,7 @@ class ReadmeTest(CommandTest):
         checks = self.run_command("doctor").stdout
         if not re.search(r"(?m)^ok +nvrtc", checks):
             self.skipTest("no NVRTC here: " + checks)
+        before = self.data_files()
         for line, shown in pairs:
             with self.subTest(line):
                 if line.startswith("cd "):
@@ -64,6 +68,10 @@ class ReadmeTest(CommandTest):
                     continue
                 printed = self.run_line(line, code=1 if "is accepted" in shown else 0)  # a mistake may be shown too
                 self.assertTrue(re.fullmatch(pattern_of(shown), printed), f"README:\n{shown}\nprinted:\n{printed}")
+
+        ignored = (Here.source / ".gitignore").read_text().splitlines()
+        for made in self.data_files() - before:  # a checkout stays clean
+            self.assertIn(f"/{made.relative_to(self.directory / 'checkout')}", ignored)
 
     def test_a_session_that_prints_something_else_is_noticed(self):
         shown = "prepared 16 of 16 feature sets in 1.00 s: 16 compiled\n…\nfiles: 16, …\n"

@@ -87,7 +87,8 @@ class WarmImageTest(UserTest):
         other = self.write_manifest("other.json", NOT_BAKED)
         for layers, warnings in ((f":{self.image}", 0), (f"{shut}/cache:{self.image}", 1), (self.image, 1)):
             with self.subTest(layers):
-                made = self.warm_as(USER, layers, other, warnings=warnings)
+                made = self.warm_as(USER, layers, other, warnings=warnings, code=1)
+                self.assertEqual((made["kept"]["files"], made["kept"]["failed"]), (0, 1))
                 self.assertEqual((made["counters"]["nvrtc_invocations"], made["failed"]), (1, []))
         self.assertEqual(snapshot(self.image), before)
         self.assertEqual(list(shut.iterdir()), [])

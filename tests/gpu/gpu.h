@@ -37,7 +37,7 @@
 
 namespace msj::gpu {
 
-// X(member, symbol, type): captures, graphs and contexts of one's own, under their versioned names.
+// X(member, symbol, type): captures, graphs, contexts of one's own and pinned memory, under their versioned names.
 #define MSJ_TEST_DRIVER_FUNCTIONS(X)                                                                     \
   X(CtxCreate, cuCtxCreate_v2, CUresult(CUcontext *, unsigned, CUdevice))                                \
   X(CtxDestroy, cuCtxDestroy_v2, CUresult(CUcontext))                                                    \
@@ -46,7 +46,9 @@ namespace msj::gpu {
   X(GraphInstantiate, cuGraphInstantiateWithFlags, CUresult(CUgraphExec *, CUgraph, unsigned long long)) \
   X(GraphLaunch, cuGraphLaunch, CUresult(CUgraphExec, CUstream))                                         \
   X(GraphExecDestroy, cuGraphExecDestroy, CUresult(CUgraphExec))                                         \
-  X(GraphDestroy, cuGraphDestroy, CUresult(CUgraph))
+  X(GraphDestroy, cuGraphDestroy, CUresult(CUgraph))                                                     \
+  X(MemHostAlloc, cuMemHostAlloc, CUresult(void **, std::size_t, unsigned))                              \
+  X(MemFreeHost, cuMemFreeHost, CUresult(void *))
 
 [[nodiscard]] inline Settings test_settings() { return read_settings(secure_environment, "/nonexistent", "off"); }
 

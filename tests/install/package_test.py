@@ -95,7 +95,7 @@ class FindPackage(unittest.TestCase):
         output(CMAKE, "--build", build)
         for program in ("score_c", "score_cpp"):
             with self.subTest(program):
-                examples.check(self, [build / program], SCRATCH / "cache", FAKE_LIBCUDA)
+                examples.check(self, [build / program], SCRATCH, FAKE_LIBCUDA)
 
     def test_a_c_project_needs_no_cxx_and_another_major_version_is_refused(self):
         project = SCRATCH / "versions"
@@ -127,7 +127,7 @@ class PkgConfig(unittest.TestCase):
             with self.subTest(source):
                 program = SCRATCH / f"pkg_config_{source}"
                 output(compiler, standard, *WARNINGS.split(), SOURCE / "docs/examples" / source, *flags, "-o", program)
-                examples.check(self, [program], SCRATCH / "cache", FAKE_LIBCUDA,
+                examples.check(self, [program], SCRATCH, FAKE_LIBCUDA,
                                LD_LIBRARY_PATH=str(LIBRARIES))
 
 

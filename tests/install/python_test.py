@@ -25,9 +25,9 @@ def python_with_numpy():
 
 class Example(unittest.TestCase):
     def check(self, *arguments, **environment):
-        with tempfile.TemporaryDirectory() as cache:
+        with tempfile.TemporaryDirectory() as scratch:
             command = [PYTHON, SOURCE / "docs/examples/score.py", *arguments]
-            examples.check(self, command, pathlib.Path(cache) / "cache", FAKE_LIBCUDA, **environment)
+            examples.check(self, command, scratch, FAKE_LIBCUDA, **environment)
 
     def test_by_soname(self):
         self.check(LD_LIBRARY_PATH=str(LIBRARY.parent))

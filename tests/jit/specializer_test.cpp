@@ -1,9 +1,13 @@
 // Specialization → cubin through memory, disk and NVRTC, with real compiles of small kernels.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <barrier>
+#include <string>
+#include <string_view>
 #include <thread>
+#include <vector>
 
 #include "base/counters.h"
 #include "base/error.h"
@@ -143,4 +147,35 @@ TEST_CASE("no NVRTC: what is on disk is served, the rest is MSJ_ERROR_NO_NVRTC")
     CHECK(std::string(error.what()).find("/nowhere/libnvrtc.so") != std::string::npos);
   }
   CHECK(bench.counters.nvrtc_invocations == 0);
+}
+
+TEST_CASE("what a path has to say of an architecture is said once, where it applies") {
+  const TinyKernels kernels;
+  std::vector<std::string> said;
+  const auto keep = [](void *all, std::int32_t, const char *text) {
+    static_cast<std::vector<std::string> *>(all)->emplace_back(text);
+  };
+  const ScratchDirectory cache;
+  const Settings settings = read_settings(secure_environment, cache.path().c_str(), nullptr);
+  Log log("", keep, &said);
+  store::CacheRoot root(settings, store::real_files(), log);
+  Lazy<cuda::Nvrtc> nvrtc([&settings] { return cuda::Nvrtc::load(settings); });
+  Counters counters;
+  jit::Specializer specializer(settings, root, nvrtc, counters, log);
+  for (const char *architecture : {"sm_89", "sm_90a", "sm_90a", "sm_80"}) {
+    for (const FeatureSet features : {FeatureSet{0}, FeatureSet{1}}) {
+      jit::Specialization made = specialization(features, architecture);
+      made.op = ops::find_op(MSJ_FP8_FORWARD)->spec;
+      made.dtypes.fill(DType::fp8_e4m3);
+      (void)specializer.cubin(made);
+    }
+  }
+  const auto notes = [&said](std::string_view architecture) {
+    return std::count_if(said.begin(), said.end(), [&](const std::string &line) {
+      return line.find("converted to fp16") != std::string::npos && line.find(architecture) != std::string::npos;
+    });
+  };
+  CHECK(notes("sm_90a") == 1);
+  CHECK(notes("sm_80") == 1);
+  CHECK(notes("sm_89") == 0);
 }

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <set>
+#include <utility>
 
 using namespace msj::ops;
 
@@ -20,6 +21,29 @@ bool overlap_by_hand(const Extent &x, const Extent &y) {
 }
 
 }  // namespace
+
+TEST_CASE("two tensors share bytes where that is certain, and are apart where one may lie in the other's gaps") {
+  const Span dense{100, 200, true};
+  const Span gappy{100, 200, false};
+  for (const Span &x : {dense, gappy}) {
+    for (const bool y_is_dense : {false, true}) {
+      for (const auto &[begin, end] : {std::pair(0U, 100U), std::pair(200U, 300U), std::pair(0U, 0U)}) {
+        CHECK_FALSE(share_bytes(x, {begin, end, y_is_dense}));
+        CHECK_FALSE(share_bytes({begin, end, y_is_dense}, x));
+      }
+      for (const auto &[begin, end] : {std::pair(100U, 101U), std::pair(199U, 200U), std::pair(100U, 200U)}) {
+        CHECK(share_bytes(x, {begin, end, y_is_dense}));
+        CHECK(share_bytes({begin, end, y_is_dense}, x));
+      }
+      const bool certain = x.is_dense || y_is_dense;
+      CHECK(share_bytes(x, {50, 150, y_is_dense}) == certain);
+      CHECK(share_bytes(x, {150, 250, y_is_dense}) == certain);
+      CHECK(share_bytes(x, {120, 130, y_is_dense}) == x.is_dense);
+      CHECK(share_bytes({120, 130, y_is_dense}, x) == x.is_dense);
+      CHECK(share_bytes(x, {50, 250, y_is_dense}) == y_is_dense);
+    }
+  }
+}
 
 TEST_CASE("overlap is what counting every place finds, for all small extents") {
   int found = 0;

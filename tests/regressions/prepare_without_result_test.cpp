@@ -10,11 +10,11 @@ using namespace msj::testing;
 TEST_CASE("a call without results can be prepared, and its like with results is then ready") {
   const TinyKernels kernels;
   for (const ops::Op &op : ops::all_ops()) {
-    for (const int size : op.spec->empty_sizes) {
+    for (const int size : sizes_of_every_result(*op.spec)) {
       FakeGpu gpu;
       const ScratchDirectory cache;
       Session session(cache.path(), "off");
-      CallShape shape = small_call(*op.spec, 0);
+      CallShape shape = small_call(*op.spec, op.spec->all_features());
       shape.sizes[static_cast<std::size_t>(size)] = 0;
       OpCall call(shape);
       const msj_status status = msj_prepare(session.get(), &call.call(), nullptr, nullptr);

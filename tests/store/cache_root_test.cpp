@@ -390,7 +390,9 @@ TEST_CASE("verify names everything that is wrong, in every layer, and the rest a
 
   const auto found = cache.root.verify([](const std::string &, std::string_view b) { return accept_good(b); });
   std::string text;
-  for (const auto &[path, problem] : found) text += path.substr(scratch.path().size()) + " " + problem + "\n";
+  for (const auto &[path, problem, is_root] : found) {
+    text += path.substr(scratch.path().size()) + (is_root ? " (root) " : " ") + problem + "\n";
+  }
   CHECK(text ==
         "/rw/v1/d/.tmp-1-00 is a leftover: the temporary of a write that was interrupted or is under way\n"
         "/rw/v1/d/bad.json is not good\n"
@@ -401,7 +403,7 @@ TEST_CASE("verify names everything that is wrong, in every layer, and the rest a
         "/rw/v1/d/link.json is a symbolic link\n"
         "/rw/v1/open is writable by group or others (mode 0777); run chmod go-w on it\n"
         "/ro/v1/low.json is not good\n"
-        "/typo does not exist\n");
+        "/typo (root) does not exist\n");
 }
 
 TEST_CASE("verify tells the check where a file lies, and of an unusable root") {

@@ -34,11 +34,10 @@ struct Context {
     entries.save({"gpu", "op", "key", "{}", {}});
     if (const auto entry = entries.load("gpu", "op", "key")) CHECK(entry->text == "{}");
     for (const CubinFile &listed : cubins.list()) CHECK(listed.key == file.key);
-    for (const auto &[path, problem] :
-         cache.root.verify([](const std::string &relative, std::string_view bytes) -> std::string {
+    for (const auto &found : cache.root.verify([](const std::string &relative, std::string_view bytes) -> std::string {
            return relative.ends_with(".cubin") ? cubin_problem(relative, bytes) : "";
          })) {
-      CHECK_FALSE(path.empty());
+      CHECK_FALSE(found.path.empty());
     }
     (void)cache.root.writable();
     (void)cache.root.evict("v1/cubins", 1);

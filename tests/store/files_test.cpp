@@ -2,8 +2,12 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 
 #include <cerrno>
+#include <csignal>
+#include <functional>
 
 #include "scratch.h"
 
@@ -18,7 +22,61 @@ struct Directory {
   Handle handle;
 };
 
+// In a child whose files may have 4096 bytes, and which a SIGXFSZ would end: the exit code of `action`; -1 for a
+// signal.
+int with_small_files(const std::function<int()> &action) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::signal(SIGXFSZ, SIG_DFL);
+    const rlimit limit{4096, 4096};
+    ::_exit(::setrlimit(RLIMIT_FSIZE, &limit) == 0 ? action() : 99);
+  }
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0) {
+  }
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+bool is_in(int (*read)(sigset_t *)) {
+  sigset_t set;
+  return read(&set) == 0 && sigismember(&set, SIGXFSZ) == 1;
+}
+bool is_blocked() {
+  return is_in([](sigset_t *set) { return ::pthread_sigmask(SIG_BLOCK, nullptr, set); });
+}
+bool is_pending() { return is_in(&::sigpending); }
+
 }  // namespace
+
+TEST_CASE("a limit on file sizes fails a write and signals nothing: the program that caches lives") {
+  const Scratch scratch;
+  const std::string large(100'000, 'x');
+  CHECK(with_small_files([&] {
+          Cache cache(scratch / "root");
+          for (const char *name : {"v1/a", "v1/b"}) {
+            if (cache.root.publish(name, large)) return 1;
+          }
+          if (cache.journal.warnings() != 1 || !cache.journal.says("File too large")) return 2;
+          if (cache.root.kept().failed != 2 || !cache.root.publish("v1/small", "x")) return 3;
+          return is_blocked() || is_pending() ? 4 : 0;
+        }) == 0);
+  CHECK(leftovers(scratch.path()) == 0);
+}
+
+TEST_CASE("a signal that the program holds back itself stays as it is") {
+  const Scratch scratch;
+  CHECK(with_small_files([&] {
+          sigset_t set;
+          sigemptyset(&set);
+          sigaddset(&set, SIGXFSZ);
+          ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
+          Cache cache(scratch / "root");
+          if (cache.root.publish("v1/a", std::string(100'000, 'x')) || is_pending()) return 1;
+          ::raise(SIGXFSZ);
+          if (cache.root.publish("v1/b", std::string(100'000, 'x'))) return 2;
+          return is_blocked() && is_pending() ? 0 : 3;
+        }) == 0);
+}
 
 TEST_CASE("each call does what POSIX does, or returns -errno") {
   const Scratch scratch;

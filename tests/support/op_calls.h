@@ -54,6 +54,19 @@ struct CallShape {
   return sizes;
 }
 
+// Sizes of which 0 leaves no element in any result, where results have their full rank.
+[[nodiscard]] inline std::vector<int> sizes_of_every_result(const OpSpec &op) {
+  std::vector<int> sizes;
+  for (int size = 0; size < static_cast<int>(op.sizes.size()); ++size) {
+    const bool in_all = std::all_of(op.operands.begin(), op.operands.end(), [&](const OperandSpec &operand) {
+      const auto last = operand.dims.begin() + operand.rank;
+      return !operand.is_result || operand.optional || std::find(operand.dims.begin(), last, size) != last;
+    });
+    if (in_all && !op.sizes[static_cast<std::size_t>(size)].is_static) sizes.push_back(size);
+  }
+  return sizes;
+}
+
 // Every choice of dtypes for the operands that have their own, in the table's order.
 [[nodiscard]] inline std::vector<std::vector<DType>> own_dtypes(const OpSpec &op) {
   std::vector<std::vector<DType>> choices = {{}};

@@ -41,7 +41,8 @@ using Clock = std::function<double(const tune::SweepProblem &, const tune::Trial
 
 // Depends on all that a sweep is told, so that a sweep of another problem finds another winner and other timings.
 [[nodiscard]] inline double hashed_time(const tune::SweepProblem &problem, const tune::Trial &trial) {
-  std::string text = to_string(trial.config) + std::string(name(trial.layout)) + problem.dtypes.text();
+  std::string text = to_string(trial.config) + std::string(name(trial.layout));
+  for (const DType dtype : problem.dtypes.all()) text += "-" + std::string(name(dtype));
   for (const std::int64_t size : problem.sizes) text += "," + std::to_string(size);
   for (const std::int64_t size : problem.static_sizes) text += ";" + std::to_string(size);
   text += "|" + std::to_string(problem.features);

@@ -40,7 +40,12 @@ inline constexpr std::array<OperandSpec, 8> kOperands = {{
     {.name = "bias", .rank = 1, .dims = {m}, .dtype = {Kind::follows, DType::bf16, {}, q}, .optional = true},
     {.name = "d_mask", .rank = 2, .dims = {Nd, Ld}, .dtype = {Kind::fixed, DType::i8, kMask}, .optional = true},
     {.name = "d_lengths", .rank = 1, .dims = {Nd}, .dtype = {Kind::fixed, DType::i32, kInt32}, .optional = true},
-    {.name = "scale", .rank = 2, .dims = {Nd, Ld}, .dtype = {Kind::fixed, DType::f32, kFloat32}, .optional = true},
+    {.name = "scale",
+     .rank = 2,
+     .dims = {Nd, Ld},
+     .dtype = {Kind::fixed, DType::f32, kFloat32},
+     .optional = true,
+     .may_be_single = true},
     {.name = "scores", .rank = 2, .dims = {Nq, Nd}, .dtype = {Kind::fixed, DType::f32, kFloat32}, .is_result = true},
     {.name = "argmax",
      .rank = 3,
@@ -74,7 +79,7 @@ inline LaunchList geometry(const GeometryQuery &query) {
   list.add({.entry = 0, .grid = query.sizes[Nd], .threads = query.config.at("block"), .shared_bytes = 1024});
   return list;
 }
-inline std::size_t workspace(const GeometryQuery &query, FeatureSet) {
+inline std::size_t workspace(const GeometryQuery &query) {
   return static_cast<std::size_t>(query.config.at("block")) * 256;
 }
 inline constexpr std::array<PathSpec, 2> kPaths = {{
@@ -88,7 +93,6 @@ inline double multiply_adds(const Sizes &sizes) {
   return product;
 }
 inline constexpr std::array<int, 4> kCutOrder = {Nd, Nq, Ld, Lq};
-inline constexpr std::array<int, 2> kEmptySizes = {Nq, Nd};
 
 inline constexpr OpSpec spec(int epoch, FeatureSet representative) {
   return {.id = 77,
@@ -102,8 +106,7 @@ inline constexpr OpSpec spec(int epoch, FeatureSet representative) {
           .paths = kPaths,
           .representative_features = representative,
           .multiply_adds = multiply_adds,
-          .cut_order = kCutOrder,
-          .empty_sizes = kEmptySizes};
+          .cut_order = kCutOrder};
 }
 
 }  // namespace toy
