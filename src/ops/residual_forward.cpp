@@ -12,7 +12,8 @@ enum Size : int { Nq, Nd, Lq, Ld, N, K, d, nbits };
 constexpr int P = extent(0);
 constexpr int levels = extent(1);
 
-constexpr std::int64_t kTypicalTokens = 256;  // of a document, where nobody says
+constexpr std::int64_t kTypicalTokens = 256;       // of a document, where nobody says
+constexpr std::int64_t kTypicalIndex = 1'000'000;  // of an index
 
 std::int64_t index_tokens(const Sizes &sizes) { return sizes[Nd] * sizes[Ld]; }
 
@@ -24,7 +25,7 @@ constexpr std::array<SizeSpec, 8> kSizes = {{
     {.name = "N",
      .is_static = false,
      .max = kMaxCount,
-     .default_value = 1,
+     .default_value = kTypicalIndex,
      .in_bucket = false,
      .in_sweep = index_tokens},
     {.name = "K", .is_static = false, .max = kMaxCentroids, .default_value = kDefaultCentroids},
