@@ -137,7 +137,8 @@ struct Fp8Forward {
     for (int i = 0; i < Tile::rows; ++i) {
       const float scale = extras.scale[slot][feature::scale_d_per_token ? first_row + Tile::row(i, lane) : 0];
 #pragma unroll
-      for (int j = 0; j < Tile::columns; ++j) tile.at(i, j) *= scale;
+      for (int j = 0; j < Tile::columns; ++j)  // 0 times a negative scale is +0, as ties are told by their bits
+        tile.at(i, j) = __fmaf_rn(tile.at(i, j), scale, 0.0f);
     }
   }
 

@@ -32,11 +32,11 @@ __device__ __forceinline__ float scale_of(float magnitude) {
   return fmaxf(__fdiv_rn(fminf(magnitude, largest_float), largest), least_scale);
 }
 
-// To the nearest, ties to even, saturated; NaN keeps its sign.
+// To the nearest, ties to even, saturated; a NaN has no sign, as conversions to float32 drop it.
 __device__ __forceinline__ unsigned encode(float x, float scale) {
   constexpr int mantissa_bits = is_e4m3 ? 3 : 2, bias = is_e4m3 ? 7 : 15, dropped = 23 - mantissa_bits;
+  if (x != x) return 0x7fu;
   const unsigned sign = __float_as_uint(x) >> 31 << 7;
-  if (x != x) return sign | 0x7fu;
   const float magnitude = fminf(fabsf(__fdiv_rn(x, scale)), largest);
   if (magnitude < (is_e4m3 ? 0x1p-6f : 0x1p-14f))  // subnormal: a multiple of the smallest, 8 or 4 of them a normal
     return sign | unsigned(__float2int_rn(magnitude * (is_e4m3 ? 0x1p9f : 0x1p16f)));

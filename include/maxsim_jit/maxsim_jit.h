@@ -107,7 +107,7 @@ enum {
 };
 
 /* fp8_quantize: fp8 matrices and scales for fp8_forward. scale = max |x| / (448 for e4m3, 57344 for e5m2), at least
- * 2^-100, 1 where all x are 0; quantized = x / scale, to the nearest even, saturated; NaN stays NaN (and has no part in
+ * 2^-100, 1 where all x are 0; quantized = x / scale, to the nearest even, saturated; NaN stays NaN (0x7f, and has no part in
  * the maximum; an infinity has, as the largest float). */
 enum {
   MSJ_FP8_QUANTIZE_X = 0,         /* [N, L, d] MSJ_BF16, MSJ_F16 or MSJ_F32 */

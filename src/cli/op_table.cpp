@@ -11,7 +11,7 @@
 namespace msj::cli {
 namespace {
 
-using nlohmann::json;
+using json = nlohmann::ordered_json;  // in the table's order
 
 DType parse_dtype(const json &value) {
   const auto text = value.get<std::string>();
@@ -42,7 +42,7 @@ void parse_dtype_rule(const json &rule, OperandInfo &operand) {
   if (kind == "follows") {
     operand.kind = OperandInfo::DTypeKind::follows;
     operand.follows = rule.at("follows");
-    for (const json &dtype : rule.at("accepted")) operand.others.push_back(parse_dtype(dtype));
+    for (const json &dtype : rule.value("accepted", json::array())) operand.others.push_back(parse_dtype(dtype));
     return;
   }
   operand.kind = kind == "own" ? OperandInfo::DTypeKind::own : OperandInfo::DTypeKind::fixed;
@@ -86,7 +86,8 @@ ParamInfo parse_param(const json &value) {
     param.min = value.at("min");
     param.max = value.at("max");
   }
-  for (const auto &[name, number] : value.at("values").items()) param.values.push_back({name, number});
+  const json values = value.value("values", json::object());
+  for (const auto &[name, number] : values.items()) param.values.push_back({name, number});
   param.size = value.value("size", "");
   return param;
 }

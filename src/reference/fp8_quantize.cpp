@@ -68,7 +68,7 @@ class Row {
     const std::int64_t first = offset(p_.quantized, n_, l_);
     for (std::int64_t k = 0; k < p_.width; ++k) {
       const float x = values_[static_cast<std::size_t>(k)];
-      const float quotient = std::isnan(x) ? x : x / scale;
+      const float quotient = std::isnan(x) ? std::numeric_limits<float>::quiet_NaN() : x / scale;  // without a sign
       const std::uint8_t bits = is_e4m3 ? to_fp8_e4m3(quotient) : to_fp8_e5m2(quotient);
       store(p_.quantized.data, first + k * p_.quantized.strides[2], bits);
     }

@@ -186,7 +186,8 @@ TEST_CASE("prepare and workspace_size refuse the same mistakes") {
   Session session(cache.path(), "off");
   for (const Mistake &mistake : mistakes()) {
     const std::string what = mistake.what;
-    if (what.find("null") == 0) continue;  // they read no data
+    if (what.find("null") == 0 || what == "a result in an input" || what == "two results in one place") continue;
+    // …those are of data, which is not asked for here.
     CAPTURE(what);
     CallShape shape = small_call(dense(), dense().all_features());
     shape.featureless = true;

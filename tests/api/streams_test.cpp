@@ -158,6 +158,13 @@ TEST_CASE("what a kernel is given is what the caller gave, in the order of the t
         expected.push_back(static_cast<std::uint64_t>(shape.sizes[i]));
       }
       for (const ParamSpec &param : op.spec->params) expected.push_back(static_cast<std::uint64_t>(param.default_int));
+      for (std::size_t i = 0; i < op.spec->operands.size(); ++i) {
+        const OperandSpec &operand = op.spec->operands[i];
+        if (!has_run_time_dtype(operand)) continue;
+        const bool present = call.tensor(i).data != nullptr;  // absent: as the operand that it follows
+        const auto giver = present ? i : static_cast<std::size_t>(operand.dtype.follows);
+        expected.push_back(static_cast<std::uint64_t>(call.tensor(giver).dtype));
+      }
       expected.push_back(std::uintptr_t{1} << 20);
       const fake::Launch launch = gpu.last_launch();
       REQUIRE(launch.parameter_bytes == expected.size() * sizeof(std::uint64_t));

@@ -83,7 +83,8 @@ TEST_CASE("the stride of a dimension of size 1 does not count") {
   for (const ops::Op &op : ops::all_ops()) {
     for (std::size_t i = 0; i < op.spec->operands.size(); ++i) {
       const OperandSpec &operand = op.spec->operands[i];
-      if (!operand.streamed || operand.rank < 2) continue;
+      const bool is_static = op.spec->sizes[static_cast<std::size_t>(operand.dims[0])].is_static;
+      if (!operand.streamed || operand.rank < 2 || is_static) continue;
       CAPTURE(operand.name);
       CallShape shape = small_call(*op.spec);
       shape.sizes[static_cast<std::size_t>(operand.dims[0])] = 1;

@@ -66,7 +66,7 @@ float expected_scale(const Problem &p, std::int64_t first, std::int64_t count) {
 unsigned expected_bits(const Problem &p, double value) {
   const Format &format = p.to == DType::fp8_e4m3 ? kE4m3 : kE5m2;
   const unsigned sign = std::signbit(value) ? 0x80 : 0;
-  if (std::isnan(value)) return sign | 0x7f;
+  if (std::isnan(value)) return 0x7f;
   const double magnitude = std::min(std::fabs(value), p.largest());
   unsigned nearest = 0;
   for (unsigned bits = 1; decode(format, bits - 1) < p.largest(); ++bits) {

@@ -136,6 +136,8 @@ class OpCall {
       given.value.i = shape.sizes[static_cast<std::size_t>(param.size)];
     }
     call_.params = params_.data();
+    call_.workspace = reinterpret_cast<void *>(kFirstAddress - kBetween);
+    call_.workspace_size = static_cast<std::size_t>(kBetween);  // more than any config needs
     for (std::size_t f = 0; f < op_.features.size(); ++f) {
       if (op_.features[f].source == FeatureSpec::Source::flag && ((shape.features >> f) & 1U) != 0) {
         call_.flags |= op_.features[f].flag;
