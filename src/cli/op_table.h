@@ -29,8 +29,8 @@ struct OperandInfo {
   DTypeKind kind = DTypeKind::fixed;
   DType canonical = DType::f32;  // of a fixed dtype
   std::vector<DType> accepted;
-  std::string follows;       // name of an operand with a dtype of its own
-  std::vector<DType> others;  // what may be passed instead of the leader's dtype
+  std::string follows;         // name of an operand with a dtype of its own
+  std::vector<DType> others;   // what may be passed instead of the leader's dtype
   std::string scaled_by;       // name of the operand of its scales; "": none
   bool may_be_single = false;  // shape [1], one value for all, is accepted too
   std::string doc;

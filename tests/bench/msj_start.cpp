@@ -1,4 +1,5 @@
-// From the first line of main to the first score, as a program that links the library meets it: the public header alone.
+// From the first line of main to the first score, as a program that links the library meets it: the public header
+// alone.
 //
 //   msj_start
 //
