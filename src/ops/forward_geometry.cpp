@@ -2,24 +2,18 @@
 
 #include <algorithm>
 
+#include "ops/block_limits.h"
+
 namespace msj::ops {
 namespace {
 
-constexpr int block_reserve = 1024;  // shared memory that the system keeps for itself per block
-constexpr int row_padding = 16;
 constexpr int largest_static_d_resident_only = 256;
-
-int divide_up(int a, int b) { return (a + b - 1) / b; }
-int round_up(int a, int b) { return divide_up(a, b) * b; }
-std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 // k in equal blocks of at most block_k, multiples of what the tile product takes at a time.
 int k_extent(const ForwardTile &tile, const ForwardRows &rows, int static_d) {
   const int blocks = divide_up(static_d, tile.block_k);
   return blocks == 1 ? round_up(static_d, rows.single_k_unit) : round_up(divide_up(static_d, blocks), rows.k_unit);
 }
-
-std::int64_t row_pitch(int width, int element_bytes) { return std::int64_t{width} * element_bytes + row_padding; }
 
 // struct Small of the kernel, all features on.
 std::int64_t small_bytes(const ForwardTile &tile, const ForwardRows &rows) {
@@ -28,10 +22,6 @@ std::int64_t small_bytes(const ForwardTile &tile, const ForwardRows &rows) {
   const std::int64_t row_extras = std::int64_t{tile.stages} * tile.block_doc * rows.row_extras;
   const std::int64_t per_query_token = rows.query_extras + 1;  // and its mask
   return divide_up(partial + keep_rows + row_extras + 8 + tile.block_query * per_query_token, std::int64_t{16}) * 16;
-}
-
-int register_limit(const ForwardTile &tile) {
-  return std::min(255, 65536 / (forward_threads(tile) * tile.min_blocks) / 8 * 8);
 }
 
 }  // namespace
@@ -86,15 +76,10 @@ std::string forward_admission(const ForwardTile &tile, const ForwardRows &rows, 
   if (warp_rows != 16 && warp_rows % 32 != 0) return "each warp's rows must be 16 or a multiple of 32";
   if (tile.block_k % rows.k_unit != 0) return "block_k must be a multiple of " + std::to_string(rows.k_unit);
   if (!tile.query_resident && static_d <= largest_static_d_resident_only) return "up to d = 256 queries are resident";
-  if (forward_threads(tile) > 1024) return std::to_string(forward_threads(tile)) + " threads, a block has at most 1024";
-  if (forward_registers(tile, rows) > register_limit(tile))
-    return "about " + std::to_string(forward_registers(tile, rows)) + " registers a thread, min_blocks leaves " +
-           std::to_string(register_limit(tile));
-  const std::int64_t bytes = forward_shared_bytes(tile, rows, static_d);
-  if ((bytes + block_reserve) * tile.min_blocks > shared_limit_bytes + block_reserve)
-    return std::to_string(tile.min_blocks) + " block(s) of " + std::to_string(bytes) +
-           " bytes of shared memory do not fit, a block may have " + std::to_string(shared_limit_bytes);
-  return {};
+  if (std::string why = thread_rejection(forward_threads(tile)); !why.empty()) return why;
+  return block_rejection({forward_threads(tile), tile.min_blocks, forward_registers(tile, rows),
+                          forward_shared_bytes(tile, rows, static_d)},
+                         shared_limit_bytes);
 }
 
 std::int64_t forward_grid(const ForwardTile &tile, std::int64_t Nq, std::int64_t Nd, std::int64_t Lq, int sm_count) {

@@ -2,20 +2,14 @@
 
 #include <algorithm>
 
+#include "ops/block_limits.h"
+
 namespace msj::ops {
 namespace {
 
-constexpr int block_reserve = 1024;  // shared memory that the system keeps for itself per block
-constexpr int row_padding = 16;
 constexpr int most_of_a_tunable = 4096;      // so that no product here overflows
 constexpr int most_score_k = 64;             // of d_out in a stage
 constexpr std::int64_t span_tokens = 65536;  // query tokens that one projection of a document serves
-
-int divide_up(int a, int b) { return (a + b - 1) / b; }
-int round_up(int a, int b) { return divide_up(a, b) * b; }
-std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-
-std::int64_t row_pitch(int width, int element_bytes) { return std::int64_t{width} * element_bytes + row_padding; }
 
 int warps(const FusedHeadTile &tile) { return tile.warps_doc * tile.warps_out; }
 
@@ -38,10 +32,6 @@ std::int64_t small_bytes(const FusedHeadTile &tile, int d_out) {
   const std::int64_t maxima = std::int64_t{2} * shares(tile) * tile.block_query;
   const std::int64_t keep_rows = divide_up(tile.block_doc, 32);
   return divide_up((bias + squares + maxima + keep_rows) * 4, std::int64_t{16}) * 16;
-}
-
-int register_limit(const FusedHeadTile &tile) {
-  return std::min(255, 65536 / (fused_head_threads(tile) * tile.min_blocks) / 8 * 8);
 }
 
 // A tile product's accumulators and fragments; a tall tile of 16-bit elements has no registers for two k steps of rows.
@@ -92,8 +82,7 @@ std::string fused_head_admission(const FusedHeadTile &tile, int d_out, int eleme
   if (tile.stages < 2) return "stages is " + std::to_string(tile.stages) + ", the ring needs at least 2";
   const int k_unit = element_bytes == 4 ? 32 : 16;
   if (tile.block_k % k_unit != 0) return "block_k must be a multiple of " + std::to_string(k_unit);
-  if (fused_head_threads(tile) > 1024)
-    return std::to_string(fused_head_threads(tile)) + " threads, a block has at most 1024";
+  if (std::string why = thread_rejection(fused_head_threads(tile)); !why.empty()) return why;
   if (tile.block_doc % (16 * tile.warps_doc) != 0 || tile.block_out % (16 * tile.warps_out) != 0)
     return "each warp's share of block_doc and block_out must be a multiple of 16";
   const int warps_query = tile.block_query / 32;
@@ -102,14 +91,9 @@ std::string fused_head_admission(const FusedHeadTile &tile, int d_out, int eleme
   const int share_rows = tile.block_doc / shares(tile);
   if (tile.block_doc % shares(tile) != 0 || (share_rows != 16 && share_rows % 32 != 0))
     return "the rows that each warp scores must be 16 or a multiple of 32";
-  if (fused_head_registers(tile, d_out, element_bytes) > register_limit(tile))
-    return "about " + std::to_string(fused_head_registers(tile, d_out, element_bytes)) +
-           " registers a thread, min_blocks leaves " + std::to_string(register_limit(tile));
-  const std::int64_t bytes = fused_head_shared_bytes(tile, d_out, element_bytes);
-  if ((bytes + block_reserve) * tile.min_blocks > shared_limit_bytes + block_reserve)
-    return std::to_string(tile.min_blocks) + " block(s) of " + std::to_string(bytes) +
-           " bytes of shared memory do not fit, a block may have " + std::to_string(shared_limit_bytes);
-  return {};
+  return block_rejection({fused_head_threads(tile), tile.min_blocks, fused_head_registers(tile, d_out, element_bytes),
+                          fused_head_shared_bytes(tile, d_out, element_bytes)},
+                         shared_limit_bytes);
 }
 
 std::int64_t fused_head_grid(const FusedHeadTile &tile, const FusedHeadSizes &sizes, int sm_count) {
