@@ -1,0 +1,73 @@
+#pragma once
+// Barriers in shared memory that count arrivals and bytes of bulk copies, and the ring of stages between a warp that
+// loads and warps that use. A phase ends when all expected arrivals and bytes are in; waiting is by the phase's parity.
+
+namespace msj::ptx {
+
+__device__ __forceinline__ void barrier_init(unsigned barrier, int arrivals) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
+}
+
+// After the inits of one thread, before the block's barrier: copies see them too.
+__device__ __forceinline__ void barrier_init_done() {
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+
+__device__ __forceinline__ void barrier_arrive(unsigned barrier) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+
+// Announces `bytes` of copies to this phase, without and with an arrival.
+__device__ __forceinline__ void barrier_expect(unsigned barrier, int bytes) {
+  asm volatile("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
+}
+__device__ __forceinline__ void barrier_arrive_expect(unsigned barrier, int bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
+}
+
+__device__ __forceinline__ bool barrier_try_wait(unsigned barrier, unsigned parity) {
+  unsigned done;
+  asm volatile(
+      "{ .reg .pred done; mbarrier.try_wait.parity.shared::cta.b64 done, [%1], %2; selp.u32 %0, 1, 0, done; }"
+      : "=r"(done)
+      : "r"(barrier), "r"(parity)
+      : "memory");
+  return done != 0;
+}
+__device__ __forceinline__ void barrier_wait(unsigned barrier, unsigned parity) {
+  while (!barrier_try_wait(barrier, parity)) {
+  }
+}
+
+// The barrier of `threads` threads with a number of its own, 1 to 15.
+__device__ __forceinline__ void named_barrier(int number, int threads) {
+  asm volatile("bar.sync %0, %1;" ::"r"(number), "r"(threads) : "memory");
+}
+
+// A warpgroup's registers per thread from here on.
+template <int count>
+__device__ __forceinline__ void give_registers() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(count));
+}
+template <int count>
+__device__ __forceinline__ void take_registers() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(count));
+}
+
+}  // namespace msj::ptx
+
+namespace msj {
+
+// Where one role is in a ring. Who fills waits for the stage to be free with `parity ^ 1`, which holds at once in the
+// first round; who uses waits for it to be full with `parity`.
+template <int stages>
+struct RingPlace {
+  int slot = 0;
+  unsigned parity = 0;
+
+  __device__ __forceinline__ void advance() {
+    if (++slot == stages) slot = 0, parity ^= 1;
+  }
+};
+
+}  // namespace msj
