@@ -46,8 +46,9 @@ constexpr bool moves_registers = scorers > 1;
 constexpr int threads = 128 * scorers + (moves_registers ? 128 : 32 * loading_warps);
 
 // What ops/hopper_geometry.cpp works out too: the ring has as many boxes of 8 KB as fit, with every feature on.
-constexpr int small_reserve = round_up(
-    scorers * 4 * block_query * 8 + query_buffers * (block_query * 9 + 24) + scorers * (config::ring * 24 + 8) + 64, 128);
+constexpr int small_reserve = round_up(scorers * 4 * block_query * 8 + query_buffers * (block_query * 9 + 24) +
+                                           scorers * (config::ring * 24 + 8) + 64,
+                                       128);
 constexpr int block_bytes = round_up(228 * 1024 / config::min_blocks - 1024 - 127, 128);
 constexpr int fitting_boxes = (block_bytes - query_buffers * query_bytes - small_reserve) / (scorers * box_bytes);
 constexpr int boxes = fitting_boxes < config::ring ? fitting_boxes : config::ring;
@@ -481,7 +482,10 @@ __device__ __forceinline__ void init_barriers() {
     ptx::barrier_init(ptx::shared_address(&barrier), arrivals);
   };
   for (int scorer = 0; scorer < scorers; ++scorer)
-    for (int stage = 0; stage < stages; ++stage) init(small().full[scorer][stage], 1), init(small().free[scorer][stage], 4);
+    for (int stage = 0; stage < stages; ++stage) {
+      init(small().full[scorer][stage], 1);
+      init(small().free[scorer][stage], 4);  // the scorer's warps
+    }
   for (int slot = 0; slot < query_buffers; ++slot) {
     init(small().query_full[slot], 1);
     init(small().query_ready[slot], 1);

@@ -24,6 +24,7 @@ inline constexpr int kMaxOperands = 16;
 inline constexpr int kMaxSizes = 12;
 inline constexpr int kMaxParams = 4;
 inline constexpr int kMaxFeatures = 16;
+inline constexpr int kMaxTensorMaps = 4;
 
 // Bit f is feature f of the op's table.
 using FeatureSet = std::uint32_t;
@@ -31,7 +32,8 @@ using FeatureSet = std::uint32_t;
 // The sizes of one call or bucket, in the order of the op's table.
 using Sizes = std::array<std::int64_t, kMaxSizes>;
 
-// aligned16: base and outer strides of streamed operands are multiples of 16 bytes, inner stride 1.
+// aligned16: base and outer strides of streamed operands are multiples of 16 bytes, inner stride 1, and bulk copies can
+// express them: outer strides above 0 and below 2^40 bytes, outer sizes below 2^31.
 enum class Layout : std::uint8_t { aligned16 = 0, any = 1 };
 inline constexpr std::array<Layout, 2> kLayouts = {Layout::aligned16, Layout::any};
 [[nodiscard]] constexpr std::string_view name(Layout layout) {
@@ -109,6 +111,7 @@ struct DeviceLimits {
   int registers_per_sm = 65536;
   int sm_count = 0;  // 0 where no device is there (ahead-of-time compiles)
   std::int64_t l2_bytes = 0;
+  bool tensor_maps = false;  // its driver encodes them (compute capability 9.0 and newer)
 };
 
 // Everything that admissibility may look at: never a caller's raw sizes, features or buffers.
@@ -143,6 +146,25 @@ struct GeometryQuery {
   FeatureSet features = 0;  // for what they add or leave out beside the kernel: a launch, a workspace
 };
 
+// What one bulk copy of an operand moves, and how it then lies in shared memory.
+struct TensorBox {
+  std::array<std::uint32_t, kMaxRank> extent{};  // along each dimension of the operand, 1 to 256 elements
+  int swizzle_bytes = 0;                         // 0, 32, 64 or 128: the innermost extent is at most that
+};
+
+struct TensorBoxQuery {
+  const TileConfig &config;
+  const Sizes &static_sizes;
+  std::span<const DType> dtypes;
+};
+
+// An operand that a path reads through a tensor map, which the kernel finds as Args::map_<operand>. The map covers the
+// tensor as it is passed, and is empty where that has no element. Such a path takes layout class aligned16 alone.
+struct TensorMapSpec {
+  int operand;  // a streamed one
+  TensorBox (*box)(const TensorBoxQuery &);
+};
+
 // One way to compute an op: kernels/<op>.<path>.cu.
 struct PathSpec {
   std::string_view name;                       // "portable"
@@ -158,6 +180,7 @@ struct PathSpec {
   std::size_t (*workspace)(const GeometryQuery &) = nullptr;
   // What is worth knowing of it on an architecture of this compute capability, logged once; null or "": nothing.
   std::string_view (*note)(int compute_capability) = nullptr;
+  std::span<const TensorMapSpec> tensor_maps = {};
 };
 
 struct OpSpec {
@@ -199,6 +222,7 @@ template <typename Spec>
   for (const PathSpec &path : paths) {
     if (path.entries.empty() || path.entries.size() > kMaxLaunches) return false;
     if (path.admission == nullptr || path.geometry == nullptr) return false;
+    if (path.tensor_maps.size() > kMaxTensorMaps) return false;
   }
   return sizes.size() <= kMaxSizes && params.size() <= kMaxParams && !paths.empty();
 }

@@ -32,6 +32,7 @@ constexpr std::array kKnown = {
 constexpr int kLeastSharedKiBPerBlock = 99;
 constexpr int kLeastSharedKiBPerSm = 100;
 constexpr int kRegistersPerSm = 65536;
+constexpr int kFirstWithTensorMaps = 90;
 
 Architecture make(int compute_capability, std::string name, std::string_view first_nvrtc, int block_kib, int sm_kib) {
   Architecture architecture;
@@ -42,6 +43,7 @@ Architecture make(int compute_capability, std::string name, std::string_view fir
   architecture.limits.shared_bytes_per_block = block_kib * kKiB;
   architecture.limits.shared_bytes_per_sm = sm_kib * kKiB;
   architecture.limits.registers_per_sm = kRegistersPerSm;
+  architecture.limits.tensor_maps = compute_capability >= kFirstWithTensorMaps;
   return architecture;
 }
 

@@ -60,6 +60,8 @@ DeviceLimits read_limits(const Driver &driver, CUdevice device) {
   limits.registers_per_sm = attribute(driver, device, CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR);
   limits.sm_count = attribute(driver, device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
   limits.l2_bytes = attribute(driver, device, CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE);
+  limits.tensor_maps =
+      driver.TensorMapEncodeTiled != nullptr && architecture_of(limits.compute_capability).limits.tensor_maps;
   return limits;
 }
 

@@ -67,7 +67,8 @@ class Driver {
 #define MSJ_DECLARE_MEMBER(member, symbol) decltype(&::symbol) member = nullptr;
   MSJ_DRIVER_FUNCTIONS(MSJ_DECLARE_MEMBER)
 #undef MSJ_DECLARE_MEMBER
-  CUresult (*FuncLoad)(CUfunction) = nullptr;  // cuFuncLoad, from CUDA 12.4; null before
+  CUresult (*FuncLoad)(CUfunction) = nullptr;                          // cuFuncLoad, from CUDA 12.4; null before
+  decltype(&::cuTensorMapEncodeTiled) TensorMapEncodeTiled = nullptr;  // null: paths that need it are not admissible
 
   [[nodiscard]] int version() const { return version_; }  // 13000 for 13.0
   [[nodiscard]] int device_count() const { return device_count_; }

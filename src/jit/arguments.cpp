@@ -23,4 +23,9 @@ Arguments::Arguments(const BoundCall &call, void *workspace) {
   push(reinterpret_cast<std::uintptr_t>(workspace));
 }
 
+void Arguments::add(const CUtensorMap &map) {
+  while (count_ % kAlignedWords != 0) push(0);
+  for (const std::uint64_t word : map.opaque) push(word);
+}
+
 }  // namespace msj::jit

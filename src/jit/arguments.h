@@ -1,7 +1,9 @@
 // The kernel's Args struct as bytes: the exact mirror of the one that specialization.cpp generates from the op's table.
-// Every field is 8 bytes: {data, strides…} of each operand, the sizes, the params, run-time
-// dtypes, the workspace.
+// Every field is 8 bytes: {data, strides…} of each operand, the sizes, the params, run-time dtypes, the workspace.
+// Then, from the next multiple of 64 bytes, the tensor maps of paths that have some, 128 bytes each.
 #pragma once
+
+#include <cuda.h>
 
 #include <array>
 #include <cstdint>
@@ -15,6 +17,8 @@ class Arguments {
   Arguments(const BoundCall &call, void *workspace);
   Arguments(const Arguments &) = delete;  // holds a pointer into itself
   Arguments &operator=(const Arguments &) = delete;
+  // The next of the path's tensor maps, in the table's order.
+  void add(const CUtensorMap &map);
   // What cuLaunchKernel takes: one pointer to the struct.
   [[nodiscard]] void **kernel_params() { return &struct_; }
   [[nodiscard]] int words() const { return count_; }
@@ -22,8 +26,11 @@ class Arguments {
  private:
   void push(std::uint64_t word) { words_[static_cast<std::size_t>(count_++)] = word; }
 
-  static constexpr int kMaxWords = kMaxOperands * (2 + kMaxRank) + kMaxSizes + kMaxParams + 1;
-  std::array<std::uint64_t, kMaxWords> words_;
+  static constexpr int kMapWords = sizeof(CUtensorMap) / sizeof(std::uint64_t);
+  static constexpr int kAlignedWords = alignof(CUtensorMap) / sizeof(std::uint64_t);
+  static constexpr int kMaxWords =
+      kMaxOperands * (2 + kMaxRank) + kMaxSizes + kMaxParams + 1 + kAlignedWords + kMaxTensorMaps * kMapWords;
+  alignas(CUtensorMap) std::array<std::uint64_t, kMaxWords> words_;
   int count_ = 0;
   void *struct_ = words_.data();
 };

@@ -45,7 +45,10 @@ void write_constants(Out out, const Specialization &s) {
 }
 
 // The layout that jit/arguments.cpp fills.
-void write_args(Out out, const OpSpec &op) {
+void write_args(Out out, const OpSpec &op, const PathSpec &path) {
+  if (!path.tensor_maps.empty()) {
+    fmt::format_to(out, "struct alignas(64) TensorMap {{ unsigned long long word[16]; }};\n");
+  }
   fmt::format_to(out,
                  "template <int rank> struct Operand {{ void *data; long long stride[rank]; }};\nstruct Args {{\n");
   for (const OperandSpec &operand : op.operands) fmt::format_to(out, "  Operand<{}> {};\n", operand.rank, operand.name);
@@ -56,7 +59,11 @@ void write_args(Out out, const OpSpec &op) {
   for (const OperandSpec &operand : op.operands) {
     if (has_run_time_dtype(operand)) fmt::format_to(out, "  long long dtype_{};  // a DType\n", operand.name);
   }
-  fmt::format_to(out, "  void *workspace;\n}};\n");
+  fmt::format_to(out, "  void *workspace;\n");
+  for (const TensorMapSpec &map : path.tensor_maps) {
+    fmt::format_to(out, "  TensorMap map_{};\n", op.operands[static_cast<std::size_t>(map.operand)].name);
+  }
+  fmt::format_to(out, "}};\n");
 }
 
 }  // namespace
@@ -81,7 +88,7 @@ std::string translation_unit(const Specialization &specialization, KernelSources
   const Out out(text);
   write_dtypes(out, specialization);
   write_constants(out, specialization);
-  write_args(out, *specialization.op);
+  write_args(out, *specialization.op, path_of(*specialization.op, specialization.config));
   text += "}  // namespace msj\n";
   text += sources.expanded(fmt::format("{}.{}.cu", specialization.op->name, specialization.config.path));
   return text;

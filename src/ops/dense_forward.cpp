@@ -1,6 +1,7 @@
 #include "ops/dense_forward.h"
 
 #include "ops/forward_geometry.h"
+#include "ops/hopper_geometry.h"
 #include "ops/table_words.h"
 
 namespace msj::ops {
@@ -95,7 +96,23 @@ LaunchList portable_geometry(const GeometryQuery &query) {
                         query.sm_count);
 }
 
-constexpr std::array<PathSpec, 1> kPaths = {{
+// ---- hopper path ---------------------------------------------------------------------------------------------------
+
+constexpr std::array<TensorMapSpec, 2> kTensorMaps = {
+    {{MSJ_DENSE_FORWARD_Q, hopper_query_box}, {MSJ_DENSE_FORWARD_D, hopper_document_box}}};
+
+std::string hopper_path_admission(const ConfigQuery &query) {
+  if (query.dtypes[0] == DType::f32) return "the hopper path takes bf16 and f16";
+  return hopper_admission(hopper_tile(query.config), static_cast<int>(query.bucket_sizes[d]),
+                          query.limits.shared_bytes_per_block);
+}
+
+LaunchList hopper_geometry(const GeometryQuery &query) {
+  return hopper_launch(hopper_tile(query.config), {query.sizes[Nq], query.sizes[Nd], query.sizes[Lq]},
+                       static_cast<int>(query.static_sizes[d]), query.sm_count);
+}
+
+constexpr std::array<PathSpec, 2> kPaths = {{
     {.name = "portable",
      .tunables = kForwardTunables,
      .entries = kEntries,
@@ -103,6 +120,14 @@ constexpr std::array<PathSpec, 1> kPaths = {{
      .max_compute_capability = 999,
      .admission = portable_admission,
      .geometry = portable_geometry},
+    {.name = "hopper",
+     .tunables = kHopperTunables,
+     .entries = kEntries,
+     .min_compute_capability = 90,
+     .max_compute_capability = 90,
+     .admission = hopper_path_admission,
+     .geometry = hopper_geometry,
+     .tensor_maps = kTensorMaps},
 }};
 
 static_assert(valid(kSizes, kParams, kPaths));

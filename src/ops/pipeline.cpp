@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "cuda/reach.h"
 #include "jit/arguments.h"
+#include "jit/tensor_maps.h"
 #include "ops/bind.h"
 #include "tune/event_timer.h"
 
@@ -233,6 +234,7 @@ void Pipeline::launch(const BoundCall &call, const Ready &ready, const LaunchSit
   const cuda::ContextGuard current(driver, context);
   if (site.plan == nullptr) require_in_reach(driver, call, site.device);
   jit::Arguments arguments(call, site.workspace);
+  jit::add_tensor_maps(*ready.path, ready.config, ready.static_sizes, call, gpu().tensor_maps, arguments);
   const LaunchList list = ready.path->geometry(query);
   for (int i = 0; i < list.count; ++i) {
     const KernelLaunch &launch = list.launches[static_cast<std::size_t>(i)];

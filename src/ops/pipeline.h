@@ -18,6 +18,7 @@
 #include "cuda/device.h"
 #include "cuda/driver.h"
 #include "cuda/nvrtc.h"
+#include "cuda/tensor_map.h"
 #include "jit/specializer.h"
 #include "ops/ready_table.h"
 #include "store/cache_root.h"
@@ -71,9 +72,11 @@ class Pipeline {
  private:
   // The driver and what hangs on it, made on first use and then read without a lock.
   struct Gpu {
-    explicit Gpu(std::shared_ptr<const cuda::Driver> loaded) : driver(loaded), primaries(std::move(loaded)) {}
+    explicit Gpu(std::shared_ptr<const cuda::Driver> loaded)
+        : driver(loaded), primaries(loaded), tensor_maps(std::move(loaded)) {}
     std::shared_ptr<const cuda::Driver> driver;
     cuda::PrimaryContexts primaries;
+    cuda::TensorMapCache tensor_maps;
   };
   [[nodiscard]] Gpu &gpu();
 

@@ -9,6 +9,7 @@
 #include "cuda/current_context.h"
 #include "cuda/module.h"
 #include "jit/arguments.h"
+#include "jit/tensor_maps.h"
 #include "tune/rounds.h"
 #include "tune/scratch.h"
 
@@ -20,11 +21,13 @@ constexpr std::int64_t kLeastFlushBytes = std::int64_t{64} << 20;
 
 // A trial that is loaded and can be launched.
 struct Ready {
-  Ready(const std::shared_ptr<const cuda::Driver> &driver, const SweepProblem &problem, const Trial &trial)
-      : layout(trial.layout), module(driver, trial.cubin->bytes), start(driver), stop(driver) {
+  Ready(const std::shared_ptr<const cuda::Driver> &driver, const SweepProblem &problem, const Trial &trial,
+        const BoundCall &call, void *workspace, cuda::TensorMapCache &maps)
+      : arguments(call, workspace), module(driver, trial.cubin->bytes), start(driver), stop(driver) {
     const PathSpec &path = path_of(*problem.op, trial.config);
     launches = path.geometry(
         {trial.config, problem.sizes, problem.static_sizes, problem.dtypes.all(), problem.sm_count, problem.features});
+    jit::add_tensor_maps(path, trial.config, problem.static_sizes, call, maps, arguments);
     if (launches.count == 0) throw_error(MSJ_ERROR_INTERNAL, "it launches nothing for these sizes");
     for (std::size_t i = 0; i < static_cast<std::size_t>(launches.count); ++i) {
       const KernelLaunch &launch = launches.launches[i];
@@ -35,7 +38,7 @@ struct Ready {
     }
   }
 
-  Layout layout;
+  jit::Arguments arguments;
   cuda::Module module;
   cuda::Event start;
   cuda::Event stop;
@@ -62,17 +65,14 @@ class Bench {
         stream_(driver),
         scratch_(driver, stream_, problem),
         flush_(driver, static_cast<std::size_t>(std::max(2 * problem.l2_bytes, kLeastFlushBytes))),
-        workspace_(driver, workspace_bytes(problem, trials)) {
-    for (const Layout layout : kLayouts) {
-      arguments_[static_cast<std::size_t>(layout)] =
-          std::make_unique<jit::Arguments>(scratch_.call(layout), reinterpret_cast<void *>(workspace_.get()));
-    }
-  }
+        workspace_(driver, workspace_bytes(problem, trials)),
+        maps_(driver) {}
 
   // Loads and launches once. "" or why it can't run; an error that leaves the CUDA context broken is thrown.
   std::string prepare(const SweepProblem &problem, const Trial &trial) {
     try {
-      ready_.push_back(std::make_unique<Ready>(driver_, problem, trial));
+      ready_.push_back(std::make_unique<Ready>(driver_, problem, trial, scratch_.call(trial.layout),
+                                               reinterpret_cast<void *>(workspace_.get()), maps_));
       launch(*ready_.back());
     } catch (const Error &error) {
       (void)driver_->StreamSynchronize(stream_.get());  // of several launches, the first may run
@@ -92,7 +92,7 @@ class Bench {
   // The whole round is queued before it is waited for, so that the host's speed is not timed.
   std::vector<double> run_round(std::span<const std::size_t> order) {
     for (const std::size_t index : order) {
-      const Ready &ready = *ready_[index];
+      Ready &ready = *ready_[index];
       driver_->check(driver_->MemsetD8Async(flush_.get(), 0, flush_.bytes(), stream_.get()), "cuMemsetD8Async");
       driver_->check(driver_->EventRecord(ready.start.get(), stream_.get()), "cuEventRecord");
       launch(ready);
@@ -109,14 +109,14 @@ class Bench {
     return times;
   }
 
-  void launch(const Ready &ready) {
+  void launch(Ready &ready) {
     for (std::size_t i = 0; i < static_cast<std::size_t>(ready.launches.count); ++i) {
       const KernelLaunch &launch = ready.launches.launches[i];
-      driver_->check(driver_->LaunchKernel(
-                         ready.functions[i], static_cast<unsigned>(launch.grid), 1, 1,
-                         static_cast<unsigned>(launch.threads), 1, 1, static_cast<unsigned>(launch.shared_bytes),
-                         stream_.get(), arguments_[static_cast<std::size_t>(ready.layout)]->kernel_params(), nullptr),
-                     "cuLaunchKernel");
+      driver_->check(
+          driver_->LaunchKernel(ready.functions[i], static_cast<unsigned>(launch.grid), 1, 1,
+                                static_cast<unsigned>(launch.threads), 1, 1, static_cast<unsigned>(launch.shared_bytes),
+                                stream_.get(), ready.arguments.kernel_params(), nullptr),
+          "cuLaunchKernel");
     }
   }
 
@@ -125,7 +125,7 @@ class Bench {
   Scratch scratch_;
   cuda::Buffer flush_;
   cuda::Buffer workspace_;
-  std::array<std::unique_ptr<jit::Arguments>, kLayouts.size()> arguments_;
+  cuda::TensorMapCache maps_;
   std::vector<std::unique_ptr<Ready>> ready_;
   std::vector<int> groups_;  // layout class of each
 };

@@ -133,6 +133,13 @@ std::string admission_problem(const AutotuneKey &key, const TileConfig &config, 
     return fmt::format("path {} runs on compute capability {} to {}, not {}", path.name, path.min_compute_capability,
                        path.max_compute_capability, limits.compute_capability);
   }
+  if (!path.tensor_maps.empty() && !limits.tensor_maps) {
+    return fmt::format("path {} needs tensor maps, which this driver does not encode (cuTensorMapEncodeTiled)",
+                       path.name);
+  }
+  if (!path.tensor_maps.empty() && layout != Layout::aligned16) {
+    return fmt::format("path {} reads through tensor maps, which take layout class aligned16 alone", path.name);
+  }
   return path.admission({config, key.bucket().edges, key.dtypes().all(), layout, limits});
 }
 

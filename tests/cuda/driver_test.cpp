@@ -84,11 +84,12 @@ TEST_CASE("no device, and a driver that does not start") {
   CHECK_NAMES(failure, "CUDA_ERROR_NOT_INITIALIZED: initialization error");
 }
 
-TEST_CASE("every function of the table is there, and the optional one") {
+TEST_CASE("every function of the table is there, and the optional ones") {
   const world::Gpu gpu;
 #define CHECK_MEMBER(member, symbol) CHECK_MESSAGE((gpu.driver->member != nullptr), #symbol);
   MSJ_DRIVER_FUNCTIONS(CHECK_MEMBER)
   CHECK_UNARY(gpu.driver->FuncLoad != nullptr);
+  CHECK_UNARY(gpu.driver->TensorMapEncodeTiled != nullptr);
   CHECK(gpu.driver->version() == 13000);
   CHECK(gpu.driver->device_count() == 1);
   CHECK(gpu.driver->opened_as() == MSJ_FAKE_LIBCUDA);

@@ -1,4 +1,4 @@
-// DESIGN, invariant 8: within the kernel path, a score's bits do not depend on the tile config, the layout,
+// DESIGN, invariant 8: within a kernel path, a score's bits do not depend on the tile config, the layout,
 // save_argmax, all-ones masks, the other queries and documents of the call, or the run.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -173,7 +173,7 @@ class Comparison {
       CHECK(config_of(session, problem) == candidate.config);
       const auto first = run_once(session, *instances_[m]);
       CHECK(equal_bits(first, run_once(session, *instances_[m])));
-      const auto [it, is_new] = scores_.emplace(members_[m].group, first);
+      const auto [it, is_new] = scores_.emplace(std::pair(candidate.config.path, members_[m].group), first);
       CHECK(equal_bits(first, it->second));
       if (problem.features == 0) CHECK(parts_equal(session.get(), *instances_[m], first));
     }
@@ -191,7 +191,7 @@ class Comparison {
   std::vector<std::unique_ptr<Instance>> instances_;
   std::vector<Candidate> candidates_;
   std::vector<std::unique_ptr<testing::Session>> sessions_;
-  std::map<int, std::vector<float>> scores_;  // by group
+  std::map<std::pair<std::string, int>, std::vector<float>> scores_;  // by kernel path and group
   int runs_ = 0;
 };
 

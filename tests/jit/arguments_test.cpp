@@ -16,7 +16,7 @@ using namespace msj::testing;
 namespace {
 
 // The fields of `struct Args` in an op's generated prologue: "q.data", "q.stride[0]", …, "size_Nq", …
-std::vector<std::string> declared_fields(const OpSpec &op) {
+std::vector<std::string> declared_fields(const OpSpec &op, const PathSpec &declaring) {
   const ScratchDirectory kernels;
   for (const PathSpec &path : op.paths) {
     write_text(kernels / (std::string(op.name) + "." + std::string(path.name) + ".cu"), "");
@@ -24,7 +24,7 @@ std::vector<std::string> declared_fields(const OpSpec &op) {
   jit::KernelSources sources(kernels.path());
   jit::Specialization specialization;
   specialization.op = &op;
-  specialization.config.path = op.paths.front().name;
+  specialization.config.path = declaring.name;
   specialization.dtypes.fill(DType::f32);
   specialization.architecture = cuda::parse_architecture("sm_80");
   const std::string text = jit::translation_unit(specialization, sources);
@@ -37,7 +37,10 @@ std::vector<std::string> declared_fields(const OpSpec &op) {
   while (std::getline(lines, line)) {
     line.erase(0, line.find_first_not_of(' '));
     const std::string name = line.substr(line.find_last_of(" *") + 1, line.size() - line.find_last_of(" *") - 2);
-    if (line.starts_with("Operand<")) {
+    if (line.starts_with("TensorMap ")) {
+      while (fields.size() % 8 != 0) fields.emplace_back("");  // the struct is aligned to 64 bytes
+      for (int word = 0; word < 16; ++word) fields.push_back(name + ".word[" + std::to_string(word) + "]");
+    } else if (line.starts_with("Operand<")) {
       fields.push_back(name + ".data");
       const int rank = std::stoi(line.substr(8));
       for (int r = 0; r < rank; ++r) fields.push_back(name + ".stride[" + std::to_string(r) + "]");
@@ -54,7 +57,7 @@ std::vector<std::string> declared_fields(const OpSpec &op) {
 TEST_CASE("arguments mirror the prologue's Args, field by field") {
   for (const ops::Op &op : ops::all_ops()) {
     CAPTURE(op.spec->name);
-    const auto fields = declared_fields(*op.spec);
+    const auto fields = declared_fields(*op.spec, op.spec->paths.front());
     CallShape shape = small_call(*op.spec, op.spec->all_features(), Strides::odd_rows);
     shape.featureless = true;
     OpCall call(shape);
@@ -96,4 +99,33 @@ TEST_CASE("an absent operand is null") {
   const auto *words = static_cast<const std::uint64_t *>(*arguments.kernel_params());
   CHECK(words[8] == 0);                      // q_mask, after q and d of four words each
   CHECK(words[arguments.words() - 1] == 0);  // workspace
+}
+
+TEST_CASE("tensor maps follow at a multiple of 64 bytes, in the table's order") {
+  for (const ops::Op &op : ops::all_ops()) {
+    for (const PathSpec &path : op.spec->paths) {
+      CAPTURE(op.spec->name);
+      CAPTURE(path.name);
+      const auto fields = declared_fields(*op.spec, path);
+      OpCall call(small_call(*op.spec));
+      const BoundCall bound = ops::bind(call.call(), ops::DataRule::needed);
+      jit::Arguments arguments(bound, nullptr);
+      for (std::size_t m = 0; m < path.tensor_maps.size(); ++m) {
+        CUtensorMap map{};
+        for (std::size_t w = 0; w < 16; ++w) map.opaque[w] = 100 * (m + 1) + w;
+        arguments.add(map);
+      }
+      REQUIRE(static_cast<std::size_t>(arguments.words()) == fields.size());
+      const auto *words = static_cast<const std::uint64_t *>(*arguments.kernel_params());
+      for (std::size_t m = 0; m < path.tensor_maps.size(); ++m) {
+        const OperandSpec &operand = op.spec->operands[static_cast<std::size_t>(path.tensor_maps[m].operand)];
+        CHECK(operand.streamed);
+        const auto first = std::find(fields.begin(), fields.end(), "map_" + std::string(operand.name) + ".word[0]");
+        REQUIRE(first != fields.end());
+        for (std::size_t w = 0; w < 16; ++w) {
+          CHECK(words[static_cast<std::size_t>(first - fields.begin()) + w] == 100 * (m + 1) + w);
+        }
+      }
+    }
+  }
 }

@@ -495,6 +495,32 @@ CUresult cuLaunchKernel(CUfunction handle, unsigned grid_x, unsigned grid_y, uns
   return CUDA_SUCCESS;
 }
 
+// ---- tensor maps ----
+
+// The map's words: address, rank, dtype, swizzle, then 5 sizes, 4 strides and 5 box extents packed by 12 bits.
+CUresult cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataType dtype, cuuint32_t rank, void *address,
+                                const cuuint64_t *sizes, const cuuint64_t *strides, const cuuint32_t *box,
+                                const cuuint32_t *element_strides, CUtensorMapInterleave, CUtensorMapSwizzle swizzle,
+                                CUtensorMapL2promotion promotion, CUtensorMapFloatOOBfill) {
+  FAKE_ENTER
+  const auto data = reinterpret_cast<std::uintptr_t>(address);
+  if (reinterpret_cast<std::uintptr_t>(map) % 64 != 0 || data == 0 || data % 16 != 0) return CUDA_ERROR_INVALID_VALUE;
+  if (rank < 3 || rank > 5 || promotion == CU_TENSOR_MAP_L2_PROMOTION_L2_256B) return CUDA_ERROR_INVALID_VALUE;
+  *map = {};
+  map->opaque[0] = data;
+  map->opaque[1] = rank | static_cast<std::uint64_t>(dtype) << 8U | static_cast<std::uint64_t>(swizzle) << 16U;
+  for (cuuint32_t i = 0; i < rank; ++i) {
+    if (sizes[i] == 0 || sizes[i] > std::uint64_t{1} << 32U) return CUDA_ERROR_INVALID_VALUE;
+    if (box[i] == 0 || box[i] > 256 || element_strides[i] != 1) return CUDA_ERROR_INVALID_VALUE;
+    if (i > 0 && (strides[i - 1] % 16 != 0 || strides[i - 1] >= std::uint64_t{1} << 40U))
+      return CUDA_ERROR_INVALID_VALUE;
+    map->opaque[2 + i] = sizes[i];
+    if (i > 0) map->opaque[6 + i] = strides[i - 1];
+    map->opaque[11] |= static_cast<std::uint64_t>(box[i]) << (12 * i);
+  }
+  return CUDA_SUCCESS;
+}
+
 // ---- memory ----
 
 CUresult cuMemAlloc_v2(CUdeviceptr *address, std::size_t bytes) {

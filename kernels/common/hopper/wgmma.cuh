@@ -31,7 +31,8 @@ __device__ __forceinline__ void hold(float (&c)[count]) {
 }
 
 #define MSJ_EIGHT(i) \
-  "+f"(c[i]), "+f"(c[i + 1]), "+f"(c[i + 2]), "+f"(c[i + 3]), "+f"(c[i + 4]), "+f"(c[i + 5]), "+f"(c[i + 6]), "+f"(c[i + 7])
+  "+f"(c[i]), "+f"(c[i + 1]), "+f"(c[i + 2]), "+f"(c[i + 3]), "+f"(c[i + 4]), "+f"(c[i + 5]), "+f"(c[i + 6]), \
+      "+f"(c[i + 7])
 
 #define MSJ_PRODUCT_32(type) \
   asm volatile( \
