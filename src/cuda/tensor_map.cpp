@@ -65,14 +65,17 @@ TensorMapRequest tensor_map_request(const TensorView &tensor, const TensorBox &b
 
 CUtensorMap encode_tensor_map(const Driver &driver, const TensorMapRequest &request) {
   constexpr std::array<std::uint32_t, kMaxMapRank> kEveryElement = {1, 1, 1, 1, 1};
-  CUtensorMap map{};
-  driver.check(driver.TensorMapEncodeTiled(&map, data_type(request.dtype), static_cast<cuuint32_t>(request.rank),
+  // Of its own, not the caller's place for the result: GCC does not align temporaries to the 64 bytes of this type.
+  struct {
+    CUtensorMap map{};
+  } local;
+  driver.check(driver.TensorMapEncodeTiled(&local.map, data_type(request.dtype), static_cast<cuuint32_t>(request.rank),
                                            reinterpret_cast<void *>(request.data), request.sizes.data(),
                                            request.strides.data(), request.box.data(), kEveryElement.data(),
                                            CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle(request.swizzle_bytes),
                                            CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
                "cuTensorMapEncodeTiled");
-  return map;
+  return local.map;
 }
 
 // ---- the cache -----------------------------------------------------------------------------------------------------

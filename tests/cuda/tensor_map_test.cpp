@@ -33,7 +33,7 @@ TEST_CASE("the driver is given sizes, strides in bytes and the box, innermost fi
   CHECK(map.opaque[0] == 0x10000);
   CHECK((map.opaque[1] & 0xffU) == 3);
   CHECK((map.opaque[1] >> 8U & 0xffU) == CU_TENSOR_MAP_DATA_TYPE_BFLOAT16);
-  CHECK(map.opaque[1] >> 16U == CU_TENSOR_MAP_SWIZZLE_128B);
+  CHECK((map.opaque[1] >> 16U) == CU_TENSOR_MAP_SWIZZLE_128B);
   CHECK(map.opaque[2] == 100);
   CHECK(map.opaque[3] == 300);
   CHECK(map.opaque[4] == 7);

@@ -120,7 +120,7 @@ TEST_CASE("sizes past 2^31 and strides past 2^32 are taken") {
   const BoundCall bound = ops::bind(call.call(), ops::DataRule::needed);
   CHECK(bound.sizes[1] == std::int64_t{1} << 33);
   CHECK(bound.operands[1].strides[0] == 128'000);
-  CHECK(bound.layout == Layout::aligned16);
+  CHECK(bound.layout == Layout::any);  // more documents than a bulk copy's coordinates reach
 }
 
 TEST_CASE("a result may lie in the gaps of an input, and in no byte of one") {

@@ -29,15 +29,21 @@ Header read_at(const char *image, std::size_t offset) {
 inline void read_kernel_info(const char *bytes, std::size_t size, KernelCode &code) {
   constexpr unsigned char kSized = 4;
   constexpr unsigned char kMaxThreads = 0x05;
+  constexpr unsigned char kParameter = 0x17;  // one each: index, ordinal, offset
   constexpr unsigned char kParameterBytes = 0x19;
+  std::size_t first_parameter = 0;  // past what aligns it
   for (std::size_t at = 0; at + 4 <= size;) {
     const auto format = static_cast<unsigned char>(bytes[at]);
     const auto attribute = static_cast<unsigned char>(bytes[at + 1]);
     const auto value = read_at<std::uint16_t>(bytes, at + 2);
     if (attribute == kParameterBytes) code.parameter_bytes = value;
+    if (attribute == kParameter && read_at<std::uint16_t>(bytes, at + 8) == 0) {
+      first_parameter = read_at<std::uint16_t>(bytes, at + 10);
+    }
     if (attribute == kMaxThreads && format == kSized) code.max_threads = read_at<std::uint32_t>(bytes, at + 4);
     at += 4 + (format == kSized ? value : 0u);
   }
+  code.parameter_bytes -= std::min(first_parameter, code.parameter_bytes);
 }
 
 // The kernels and the bytes of the cubin at `image`, whose size it says itself; false if it is none.
