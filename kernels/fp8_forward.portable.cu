@@ -16,6 +16,7 @@
 #include "common/group.cuh"
 #include "common/token_sum.cuh"
 #include "common/forward.cuh"
+#include "common/document_rows.cuh"
 
 namespace msj {
 

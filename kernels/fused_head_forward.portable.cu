@@ -368,11 +368,8 @@ struct FusedHead {
     Work work;
     work.projection_steps = divide_up(int(args.size_d_model), block_k) * out_blocks;
     work.passes = passes_of(span);
-    work.walk.lengths = static_cast<const int*>(args.d_lengths.data);
-    work.walk.length_stride = args.d_lengths.stride[0];
-    work.walk.documents = args.size_Nd;
+    work.walk.set_documents(args);
     work.walk.document_step = gridDim.x;
-    work.walk.longest = int(args.size_Ld);
     work.walk.tile_rows = block_doc;
     work.walk.chunks = span.chunks;
     work.walk.k_blocks = work.projection_steps + work.passes * score_blocks;

@@ -67,7 +67,14 @@ enum {
 };
 
 typedef int32_t msj_op;
-enum { MSJ_DENSE_FORWARD = 1, MSJ_FP8_FORWARD = 2, MSJ_FP8_QUANTIZE = 3, MSJ_FUSED_HEAD_FORWARD = 4 };
+enum {
+  MSJ_DENSE_FORWARD = 1,
+  MSJ_FP8_FORWARD = 2,
+  MSJ_FP8_QUANTIZE = 3,
+  MSJ_FUSED_HEAD_FORWARD = 4,
+  MSJ_RESIDUAL_FORWARD = 5,
+  MSJ_RESIDUAL_NORMS = 6
+};
 
 /* dense_forward: scores of every query against every document.
  * Sizes: Nq queries of Lq tokens, Nd documents of Ld tokens, d features a token.
@@ -125,12 +132,49 @@ enum {
   MSJ_FUSED_HEAD_FORWARD_OPERANDS = 9
 };
 
+/* residual_forward: scores against the documents of an index that keeps each token as a centroid's number and a few
+ * bits a feature: row = centroids[code] + bucket_weights[index], index k of a row being bits k*nbits ... of its stream,
+ * low bit first; stream bit j is bit 7 - j % 8 of byte j / 8 (as numpy.packbits), with MSJ_FLAG_LSB_FIRST bit j % 8.
+ * Sizes: Nq, Lq and d as in dense_forward; Nd documents, each a start and a length among N tokens; K centroids; nbits
+ * 1, 2, 4 or 8; P = ceil(d * nbits / 8), bits past d * nbits are ignored; Ld, a hint of the length, is a param.
+ * Q and centroids of one 16-bit dtype are multiplied as such, any other pair as float32. A code that is no centroid's
+ * makes its row NaN; a document that is not inside [0, N) scores NaN (argmax 0). Neither is read. */
+enum {
+  MSJ_RESIDUAL_FORWARD_Q = 0,              /* [Nq, Lq, d] MSJ_BF16, MSJ_F16 or MSJ_F32 */
+  MSJ_RESIDUAL_FORWARD_CODES = 1,          /* [N] int32 */
+  MSJ_RESIDUAL_FORWARD_RESIDUALS = 2,      /* [N, P] uint8 */
+  MSJ_RESIDUAL_FORWARD_D_STARTS = 3,       /* [Nd] int64, first token */
+  MSJ_RESIDUAL_FORWARD_D_LENGTHS = 4,      /* [Nd] int32 */
+  MSJ_RESIDUAL_FORWARD_CENTROIDS = 5,      /* [K, d] MSJ_BF16, MSJ_F16 or MSJ_F32, not necessarily Q's */
+  MSJ_RESIDUAL_FORWARD_BUCKET_WEIGHTS = 6, /* [2^nbits] dtype of the centroids */
+  MSJ_RESIDUAL_FORWARD_Q_MASK = 7,         /* [Nq, Lq], as in dense_forward; optional: feature q_mask */
+  MSJ_RESIDUAL_FORWARD_D_INV_NORMS = 8,    /* [N] float32, factor of each token; optional: feature normalize */
+  MSJ_RESIDUAL_FORWARD_SCORES = 9,         /* [Nq, Nd] float32, result */
+  MSJ_RESIDUAL_FORWARD_ARGMAX = 10,        /* [Nq, Nd, Lq] int32, token within the document, result, optional */
+  MSJ_RESIDUAL_FORWARD_OPERANDS = 11
+};
+
+/* residual_norms: 1 / max(|row|, 1e-12) of the same rows, for all N tokens or those of documents only (other tokens'
+ * results stay as they are). */
+enum {
+  MSJ_RESIDUAL_NORMS_CODES = 0,          /* [N] int32 */
+  MSJ_RESIDUAL_NORMS_RESIDUALS = 1,      /* [N, P] uint8 */
+  MSJ_RESIDUAL_NORMS_CENTROIDS = 2,      /* [K, d] MSJ_BF16, MSJ_F16 or MSJ_F32 */
+  MSJ_RESIDUAL_NORMS_BUCKET_WEIGHTS = 3, /* [2^nbits] dtype of the centroids */
+  MSJ_RESIDUAL_NORMS_D_STARTS = 4,       /* [Nd] int64; optional, with d_lengths */
+  MSJ_RESIDUAL_NORMS_D_LENGTHS = 5,      /* [Nd] int32; optional, with d_starts */
+  MSJ_RESIDUAL_NORMS_INV_NORMS = 6,      /* [N] float32, result */
+  MSJ_RESIDUAL_NORMS_OPERANDS = 7
+};
+
 /* msj_call.flags: features that no operand implies */
 #define MSJ_FLAG_NORMALIZE ((uint64_t)1) /* x / max(|x|, 1e-12), fused: both sides; the fused head: E */
+#define MSJ_FLAG_LSB_FIRST ((uint64_t)2) /* residuals with each byte's bits in the other order */
 
 /* msj_param.id */
 enum {
-  MSJ_PARAM_EMPTY_DOC = 1 /* int64: MSJ_EMPTY_DOC_ZERO (default) or MSJ_EMPTY_DOC_NEG_INF */
+  MSJ_PARAM_EMPTY_DOC = 1, /* int64: MSJ_EMPTY_DOC_ZERO (default) or MSJ_EMPTY_DOC_NEG_INF */
+  MSJ_PARAM_LD = 2         /* int64: tokens of a document, where no shape tells; a hint for tuning alone */
 };
 enum { MSJ_EMPTY_DOC_ZERO = 0, MSJ_EMPTY_DOC_NEG_INF = 1 };
 

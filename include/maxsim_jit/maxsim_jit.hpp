@@ -552,6 +552,84 @@ inline void fused_head_forward(const Context &context, const FusedHeadForward &a
   run(context, arguments.call());
 }
 
+// ---- residual_forward ---------------------------------------------------------------------------------------------
+
+// scores of q against rows that an index keeps compressed: row = centroids[code] + bucket_weights[index of each
+// feature], as the C header describes the bits. Document j is the tokens d_starts[j] ... + d_lengths[j] of the index;
+// one that is not inside it scores NaN, as does one with a code that is no centroid's.
+struct ResidualForward {
+  Tensor q{};               // [Nq, Lq, d] bf16, f16 or f32
+  Tensor codes{};           // [N] i32
+  Tensor residuals{};       // [N, ceil(d * nbits / 8)] u8
+  Tensor d_starts{};        // [Nd] i64
+  Tensor d_lengths{};       // [Nd] i32
+  Tensor centroids{};       // [K, d] bf16, f16 or f32, not necessarily q's
+  Tensor bucket_weights{};  // [2^nbits] dtype of centroids; nbits 1, 2, 4 or 8
+  Tensor scores{};          // [Nq, Nd] f32, result
+  Tensor q_mask{};          // [Nq, Lq] boolean, u8 or i8; optional
+  Tensor d_inv_norms{};     // [N] f32, of residual_norms: rows are normalized; optional
+  Tensor argmax{};          // [Nq, Nd, Lq] i32, result: the winning token within its document; optional
+  bool lsb_first = false;
+  std::int64_t Ld = 0;  // about how long documents are, for the choice of a config alone; 0: the library's default
+  EmptyDoc empty_doc = EmptyDoc::zero;
+  Launch launch{};  // needs a workspace
+
+  Call call() const {
+    Call result(MSJ_RESIDUAL_FORWARD);
+    result.operand(MSJ_RESIDUAL_FORWARD_Q, q)
+        .operand(MSJ_RESIDUAL_FORWARD_CODES, codes)
+        .operand(MSJ_RESIDUAL_FORWARD_RESIDUALS, residuals)
+        .operand(MSJ_RESIDUAL_FORWARD_D_STARTS, d_starts)
+        .operand(MSJ_RESIDUAL_FORWARD_D_LENGTHS, d_lengths)
+        .operand(MSJ_RESIDUAL_FORWARD_CENTROIDS, centroids)
+        .operand(MSJ_RESIDUAL_FORWARD_BUCKET_WEIGHTS, bucket_weights)
+        .operand(MSJ_RESIDUAL_FORWARD_Q_MASK, q_mask)
+        .operand(MSJ_RESIDUAL_FORWARD_D_INV_NORMS, d_inv_norms)
+        .operand(MSJ_RESIDUAL_FORWARD_SCORES, scores)
+        .operand(MSJ_RESIDUAL_FORWARD_ARGMAX, argmax)
+        .param(MSJ_PARAM_EMPTY_DOC, static_cast<std::int64_t>(empty_doc))
+        .flag(MSJ_FLAG_LSB_FIRST, lsb_first)
+        .launch(launch);
+    if (Ld > 0) result.param(MSJ_PARAM_LD, Ld);
+    return result;
+  }
+};
+
+inline void residual_forward(const Context &context, const ResidualForward &arguments) {
+  run(context, arguments.call());
+}
+
+// ---- residual_norms -----------------------------------------------------------------------------------------------
+
+// inv_norms = 1 / max(|row|, 1e-12) of the same rows: for all tokens, or those of the given documents only.
+struct ResidualNorms {
+  Tensor codes{};           // [N] i32
+  Tensor residuals{};       // [N, ceil(d * nbits / 8)] u8
+  Tensor centroids{};       // [K, d] bf16, f16 or f32
+  Tensor bucket_weights{};  // [2^nbits] dtype of centroids
+  Tensor inv_norms{};       // [N] f32, result
+  Tensor d_starts{};        // [Nd] i64; optional, with d_lengths
+  Tensor d_lengths{};       // [Nd] i32
+  bool lsb_first = false;
+  Launch launch{};
+
+  Call call() const {
+    Call result(MSJ_RESIDUAL_NORMS);
+    result.operand(MSJ_RESIDUAL_NORMS_CODES, codes)
+        .operand(MSJ_RESIDUAL_NORMS_RESIDUALS, residuals)
+        .operand(MSJ_RESIDUAL_NORMS_CENTROIDS, centroids)
+        .operand(MSJ_RESIDUAL_NORMS_BUCKET_WEIGHTS, bucket_weights)
+        .operand(MSJ_RESIDUAL_NORMS_D_STARTS, d_starts)
+        .operand(MSJ_RESIDUAL_NORMS_D_LENGTHS, d_lengths)
+        .operand(MSJ_RESIDUAL_NORMS_INV_NORMS, inv_norms)
+        .flag(MSJ_FLAG_LSB_FIRST, lsb_first)
+        .launch(launch);
+    return result;
+  }
+};
+
+inline void residual_norms(const Context &context, const ResidualNorms &arguments) { run(context, arguments.call()); }
+
 }  // namespace maxsim_jit
 
 #endif  // MAXSIM_JIT_MAXSIM_JIT_HPP_

@@ -25,6 +25,12 @@
 //   RowLoads: load(args, at, stage), store(extras)                      per-row values, a step before they are used
 //   finish_rows(args, at, slot, first_row, lane, tile, extras)          a finished tile's factors
 //   factored(column, best, first_active, extras)                        a query token's value
+//
+// Rows that lie somewhere else, by a number each, and are decoded before they are multiplied: in place of load_documents
+//   ring_pitch, Tables                                  bytes of such a row in the ring, and what decoding looks up
+//   RowCodes: load(args, at), store(codes)              the numbers of a step's rows, a step before their copies start
+//   load_coded(args, at, codes, stage, slot, extras)
+//   decode(args, at, stage, rows, tables)               all rows, between two barriers
 
 namespace msj {
 
@@ -44,15 +50,35 @@ __host__ __device__ constexpr int query_width_of(int k_extent) {
   return resident ? divide_up(static_size::d, k_extent) * k_extent : k_extent;
 }
 
+template <class Op, class = void>
+struct RowKind {
+  static constexpr bool coded = false;
+  static constexpr int ring_pitch = Op::doc_pitch;
+  struct RowCodes {};
+  struct Small {};
+};
+template <class Op>
+struct RowKind<Op, Void<typename Op::RowCodes>> {
+  static constexpr bool coded = true;
+  static constexpr int ring_pitch = Op::ring_pitch;
+  using RowCodes = typename Op::RowCodes;
+  struct Small {
+    typename Op::Tables tables;
+    int codes[2][block_doc];
+  };
+};
+
 template <class Op>
 struct Forward {
   using Tile = typename Op::Tile;
   using Maxima = RunningMax<Tile, feature::save_argmax>;
   static constexpr int k_extent = Op::k_extent;
-  static constexpr int query_bytes = block_query * Op::query_pitch, doc_bytes = block_doc * Op::doc_pitch;
+  using Kind = RowKind<Op>;
+  static constexpr bool coded = Kind::coded;
+  static constexpr int query_bytes = block_query * Op::query_pitch, doc_bytes = block_doc * Kind::ring_pitch;
 
-  // Shared memory: resident queries | ring | the roles' small arrays.
-  struct Small {
+  // Shared memory: resident queries | ring | decoded rows | the roles' small arrays.
+  struct Small : Kind::Small {
     float partial_value[config::warps_doc][block_query];
     int partial_index[feature::save_argmax ? config::warps_doc : 1][block_query];
     unsigned keep_rows[stages][divide_up(block_doc, 32)];  // d_mask and length, a bit per row of the stage's tile
@@ -62,7 +88,8 @@ struct Forward {
   };
   static constexpr int stage_bytes = doc_bytes + (resident ? 0 : query_bytes);
   static constexpr int ring_at = resident ? config::query_buffers * query_bytes : 0;
-  static constexpr int small_at = ring_at + stages * stage_bytes;
+  static constexpr int decoded_at = ring_at + stages * stage_bytes;
+  static constexpr int small_at = decoded_at + (coded ? block_doc * Op::doc_pitch : 0);
   static __device__ __forceinline__ unsigned char* shared() {
     extern __shared__ __align__(16) unsigned char bytes[];
     return bytes;
@@ -76,7 +103,8 @@ struct Forward {
     bool keep[rounds];
     int slot = -1;
 
-    __device__ __forceinline__ void load(const Args& args, const Cursor& at, int stage) {
+    template <class A>  // of an op that has a d_mask
+    __device__ __forceinline__ void load(const A& args, const Cursor& at, int stage) {
       const auto* mask = static_cast<const unsigned char*>(args.d_mask.data) + at.document * args.d_mask.stride[0];
       slot = stage;
 #pragma unroll
@@ -107,9 +135,11 @@ struct Forward {
   }
 
   // One ring step: a document tile's k block and, if queries are not resident, theirs.
-  static __device__ __forceinline__ void load_step(const Args& args, const Group& group, const Cursor& at, int slot) {
+  static __device__ __forceinline__ void load_step(const Args& args, const Group& group, const Cursor& at, int slot,
+                                                   int parity) {
     const unsigned stage = ptx::shared_address(shared()) + ring_at + slot * stage_bytes;
-    Op::load_documents(args, at, stage);
+    if constexpr (coded) Op::load_coded(args, at, small().codes[parity], stage, slot, small().row_extras);
+    else Op::load_documents(args, at, stage);
     if constexpr (!resident)
       Op::template load_queries<k_extent>(args, group, at.chunk, at.k_block * k_extent, stage + doc_bytes);
   }
@@ -215,6 +245,13 @@ struct Forward {
     Cursor loads, at;
     loads.start(walk, first_document);
     at = loads;
+    Cursor finds = loads;  // whose rows' numbers are on their way
+    typename Kind::RowCodes row_codes;
+    int parity = 0;
+    if constexpr (coded) {
+      row_codes.load(args, finds);
+      row_codes.store(small().codes[0]);
+    }
 
 #pragma unroll 1
     for (int step = 1 - stages; !at.done(walk); step = min(step + 1, 1)) {
@@ -226,6 +263,12 @@ struct Forward {
         else ptx::wait_copies<stages - 2>();
         __syncthreads();
         if (chunk_begins && step > 0 && group.chunks > 1) buffer ^= config::query_buffers - 1;
+      } else if constexpr (coded) {
+        __syncthreads();
+      }
+      if constexpr (coded) {
+        finds.advance(walk);
+        row_codes.load(args, finds);
       }
       const int chunk = chunk_to_load(group, walk, at, step);
       if (chunk >= 0) {
@@ -238,7 +281,7 @@ struct Forward {
       }
       const int free_slot = step < 0 ? step + stages - 1 : slot == 0 ? stages - 1 : slot - 1;
       if (!loads.done(walk)) {
-        load_step(args, group, loads, free_slot);
+        load_step(args, group, loads, free_slot, parity);
         if (loads.last_of_tile(walk)) {
           if constexpr (feature::d_mask) mask_rows.load(args, loads, free_slot);
           row_loads.load(args, loads, free_slot);
@@ -254,6 +297,12 @@ struct Forward {
           since_chunk = 0;
         }
         const unsigned stage = base + ring_at + slot * stage_bytes;
+        unsigned rows = stage;
+        if constexpr (coded) {
+          rows = base + decoded_at;
+          Op::decode(args, at, stage, rows, small().tables);
+          __syncthreads();
+        }
         const unsigned queries =
             resident ? base + buffer * query_bytes + at.k_block * Op::query_k_block_bytes : stage + doc_bytes;
         if (at.tile == 0 && (first_chunk || group.chunks > 1)) {
@@ -261,7 +310,7 @@ struct Forward {
           Op::prepare_queries(args, group, at, at.last_of_tile(walk), queries, warp, lane, small().query_extras);
         }
         if (at.k_block == 0) tile.clear();
-        Op::multiply(tile, stage + first_row * Op::doc_pitch, queries + first_column * Op::query_pitch, lane);
+        Op::multiply(tile, rows + first_row * Op::doc_pitch, queries + first_column * Op::query_pitch, lane);
         if (at.last_of_tile(walk)) finish_tile(args, at, slot, first_row, lane, tile, maxima, first_active);
         if (at.last_of_chunk(walk)) {
           finish_chunk(args, group, at, warp, lane, maxima, first_active, carried);
@@ -273,6 +322,7 @@ struct Forward {
       }
       if constexpr (feature::d_mask) mask_rows.store();
       row_loads.store(small().row_extras);
+      if constexpr (coded) row_codes.store(small().codes[parity ^= 1]);
     }
     ptx::wait_copies<0>();
     __syncthreads();
@@ -283,12 +333,10 @@ struct Forward {
   static __device__ __forceinline__ void run(const Args& args) {
     const long long groups = Group::count(args);
     const unsigned lanes = unsigned(groups < gridDim.x ? groups : gridDim.x);
+    if constexpr (coded) small().tables.fill(args, threads);  // seen after a step's first barrier
     Walk walk;
-    walk.lengths = static_cast<const int*>(args.d_lengths.data);
-    walk.length_stride = args.d_lengths.stride[0];
-    walk.documents = args.size_Nd;
+    walk.set_documents(args);
     walk.document_step = gridDim.x / lanes;
-    walk.longest = int(args.size_Ld);
     walk.tile_rows = block_doc;
     walk.k_blocks = max(divide_up(int(args.size_d), k_extent), 1);
 #pragma unroll 1
@@ -299,32 +347,6 @@ struct Forward {
     }
   }
 };
-
-// Rows of D as they lie in memory, for ops whose ring holds them unchanged.
-template <class Element>
-struct DocumentRow {
-  const Element* first;  // of the tile's row `row`
-  long long stride;
-  int present;
-  __device__ __forceinline__ DocumentRow(const Args& args, const Cursor& at, int row)
-      : first(static_cast<const Element*>(args.d.data) + at.document * args.d.stride[0] +
-              (at.tile * block_doc + row) * args.d.stride[1]),
-        stride(args.d.stride[1]),
-        present(at.length - at.tile * block_doc - row) {}
-  __device__ __forceinline__ const Element* operator()(int row) const {
-    return row < present ? first + row * stride : nullptr;
-  }
-};
-
-template <DType type, int k_extent, int doc_pitch>
-__device__ __forceinline__ void load_document_tile(const Args& args, const Cursor& at, unsigned stage) {
-  using Element = typename Numeric<type>::Storage;
-  using Loader = TileLoader<type, block_doc, k_extent, doc_pitch, threads, aligned16>;
-  const DocumentRow<Element> rows(args, at, 0);
-  const int k_begin = at.k_block * k_extent, d = int(args.size_d);
-  if (Loader::streams(d)) Loader::stream(stage, rows.first, rows.stride, rows.present, k_begin, d, threadIdx.x);
-  else Loader::gather(stage, rows, k_begin, d, args.d.stride[2], threadIdx.x);
-}
 
 // Rows without factors.
 struct NoRowLoads {

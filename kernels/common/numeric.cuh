@@ -45,6 +45,11 @@ struct Numeric<DType::fp8_e5m2> {
 };
 
 template <>
+struct Numeric<DType::u8> {
+  using Storage = unsigned char;
+};
+
+template <>
 struct Numeric<DType::f32> {
   using Storage = float;
   static constexpr bool squares_overflow = true;

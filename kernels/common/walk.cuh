@@ -7,27 +7,66 @@
 
 namespace msj {
 
+// Of an op that has d_starts, documents are (start, length) in tokens of one sequence. One that is not inside it is
+// walked as one token, at `broken`, of which nothing is to be read.
+constexpr long long broken = -1;
+
+template <class...>
+using Void = void;
+template <class A, class = void>
+struct Documents {
+  static constexpr bool are_packed = false;
+};
+template <class A>
+struct Documents<A, Void<decltype(A::d_starts)>> {
+  static constexpr bool are_packed = true;
+};
+constexpr bool packed = Documents<Args>::are_packed;
+
 struct Walk {
   const int* lengths;  // null: every document is full
   long long length_stride;
   long long documents, document_step;  // a block takes documents first, first + step, ...
   int longest;                         // tokens of a full document
   int tile_rows, chunks, k_blocks;
+  const long long* starts;  // of packed documents, of whom `lengths` are all given
+  long long start_stride;
+  long long tokens;  // of all documents
+
+  template <class A>
+  __device__ __forceinline__ void set_documents(const A& args) {
+    lengths = static_cast<const int*>(args.d_lengths.data);
+    length_stride = args.d_lengths.stride[0];
+    documents = args.size_Nd;
+    if constexpr (packed) {
+      starts = static_cast<const long long*>(args.d_starts.data);
+      start_stride = args.d_starts.stride[0];
+      tokens = args.size_N;
+    } else {
+      longest = int(args.size_Ld);
+    }
+  }
 
   // Not yet clamped, so that a load in flight is not waited for.
   __device__ __forceinline__ int read_length(long long document) const {
+    if constexpr (packed) return document < documents ? lengths[document * length_stride] : 0;
     return lengths && document < documents ? lengths[document * length_stride] : longest;
+  }
+  __device__ __forceinline__ long long read_start(long long document) const {
+    return document < documents ? starts[document * start_stride] : 0;
   }
 };
 
 struct Cursor {
   long long document;
   int length, next_length;  // of this document, clamped; of the block's next one, as read
+  long long first, next_first;    // of packed documents: its first token
   int chunk, tile, tiles, k_block;
 
   __device__ __forceinline__ void start(const Walk& walk, long long first_document) {
     document = first_document;
     next_length = walk.read_length(document);
+    if constexpr (packed) next_first = walk.read_start(document);
     enter(walk);
   }
 
@@ -51,7 +90,13 @@ struct Cursor {
  private:
   // A document without tokens still has one (empty) tile, in which its results are written.
   __device__ __forceinline__ void enter(const Walk& walk) {
-    length = min(max(next_length, 0), walk.longest);
+    if constexpr (packed) {
+      length = next_length, first = next_first;
+      if (length != 0 && (length < 0 || first < 0 || first > walk.tokens - length)) first = broken, length = 1;
+      next_first = walk.read_start(document + walk.document_step);
+    } else {
+      length = min(max(next_length, 0), walk.longest);
+    }
     next_length = walk.read_length(document + walk.document_step);
     tiles = max((length + walk.tile_rows - 1) / walk.tile_rows, 1);
     chunk = tile = k_block = 0;

@@ -36,7 +36,7 @@ Json operands(const OpSpec &op) {
     const OperandSpec &operand = op.operands[i];
     Json dims = Json::array();
     for (int r = 0; r < operand.rank; ++r) {
-      dims.push_back(op.sizes[static_cast<std::size_t>(operand.dims[static_cast<std::size_t>(r)])].name);
+      dims.push_back(dim_name(op, operand.dims[static_cast<std::size_t>(r)]));
     }
     json.push_back({{"name", operand.name},
                     {"index", i},
@@ -79,6 +79,16 @@ Json one_op(const OpSpec &op) {
                              {"min", size.is_static ? 1 : 0},
                              {"max", size.max},
                              {"default", size.default_value}});
+    if (!size.accepted.empty()) json["sizes"].back()["accepted"] = size.accepted;
+  }
+  for (const ExtentSpec &extent : op.extents) {
+    const std::string_view size = op.sizes[static_cast<std::size_t>(extent.size)].name;
+    if (extent.rule == ExtentSpec::Rule::power_of_two) {
+      json["extents"].push_back({{"name", extent.name}, {"power_of_two", size}});
+    } else {
+      const std::string_view bits = op.sizes[static_cast<std::size_t>(extent.bits)].name;
+      json["extents"].push_back({{"name", extent.name}, {"packed_bits", {size, bits}}});
+    }
   }
   json["operands"] = operands(op);
   json["features"] = features(op);
@@ -93,6 +103,7 @@ Json one_op(const OpSpec &op) {
                               {"min", param.min_int},
                               {"max", param.max_int},
                               {"values", std::move(values)}});
+    if (param.size >= 0) json["params"].back()["size"] = op.sizes[static_cast<std::size_t>(param.size)].name;
   }
   for (const OperandSpec &operand : op.operands) {
     if (operand.dtype.kind == DtypeRule::Kind::own && !json.contains("dtypes")) {

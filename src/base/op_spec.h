@@ -44,11 +44,33 @@ struct SizeSpec {
   std::string_view name;  // "Nq", "d"
   bool is_static;         // rounded up by the static rule and constexpr in the kernel; else a run-time argument
   std::int64_t max;       // largest supported
-  std::int64_t default_value = 0;     // where `warm --sizes` may leave it out; 0: must be named
-  bool in_bucket = true;              // takes part in the shape bucket
-  std::string_view bucketed_as = {};  // whose edges it takes; empty: those of its own name
+  std::int64_t default_value = 0;               // where `warm --sizes` may leave it out; 0: must be named
+  bool in_bucket = true;                        // takes part in the shape bucket
+  std::string_view bucketed_as = {};            // whose edges it takes; empty: those of its own name
+  std::span<const std::int64_t> accepted = {};  // all that is supported, each of it as it is; empty: up to max
+  // Of a size that takes no part in the bucket: what the others make it in a sweep; null: default_value.
+  std::int64_t (*in_sweep)(const Sizes &) = nullptr;
   [[nodiscard]] constexpr std::string_view edges_name() const { return bucketed_as.empty() ? name : bucketed_as; }
 };
+
+// What the dimensions of an operand are that are no sizes themselves but follow from sizes.
+struct ExtentSpec {
+  std::string_view name;  // "P"
+  enum class Rule : std::uint8_t {
+    packed_bits,   // bytes of `size` numbers of `bits` bits each
+    power_of_two,  // 2^size: a call's extent gives the size
+  } rule;
+  int size;
+  int bits = -1;  // a size too
+
+  [[nodiscard]] constexpr std::int64_t of(const Sizes &sizes) const {
+    const std::int64_t n = sizes[static_cast<std::size_t>(size)];
+    if (rule == Rule::power_of_two) return std::int64_t{1} << (n < 0 ? 0 : n > 62 ? 62 : n);
+    return (n * sizes[static_cast<std::size_t>(bits)] + 7) / 8;
+  }
+};
+// In OperandSpec::dims: the index of an extent.
+[[nodiscard]] constexpr int extent(int index) { return kMaxSizes + index; }
 
 struct DtypeRule {
   enum class Kind : std::uint8_t {
@@ -63,10 +85,17 @@ struct DtypeRule {
   int follows = -1;
 };
 
+// What a sweep's input holds, where dtype and place don't tell.
+enum class Content : std::uint8_t {
+  as_dtype,  // numbers, masks, lengths
+  codes,     // 0 to below size `content_size`
+  starts,    // of documents of Ld tokens, apart from one another, in a dimension of size `content_size`
+};
+
 struct OperandSpec {
   std::string_view name;           // "q_mask": the API's, the command's and the kernel's name
   int rank;                        // largest accepted rank
-  std::array<int, kMaxRank> dims;  // size index of each dimension
+  std::array<int, kMaxRank> dims;  // of each dimension the index of a size, or extent(index)
   DtypeRule dtype;
   bool optional = false;
   bool is_result = false;
@@ -74,6 +103,9 @@ struct OperandSpec {
   std::string_view doc = {};   // one line for help texts
   int scaled_by = -1;          // the operand of its scales: the command then quantizes what it is given as wider floats
   bool may_be_single = false;  // rank 1, shape [1] is accepted too: one value for all, with strides of 0 to the kernel
+  int together_with = -1;      // the optional operand without which it is not, and that is not without it
+  Content content = Content::as_dtype;
+  int content_size = -1;
 };
 
 // Whether the kernel is told at run time which of two dtypes was passed.
@@ -101,6 +133,7 @@ struct ParamSpec {
   std::int64_t min_int = 0;
   std::int64_t max_int = 0;
   std::span<const NamedValue> values = {};  // what the command calls them; empty: numbers
+  int size = -1;                            // the size that it gives, of which no operand tells; -1: none
 };
 
 // What a device or an architecture offers to a config.
@@ -134,6 +167,7 @@ inline constexpr int kMaxLaunches = 4;
 struct LaunchList {
   std::array<KernelLaunch, kMaxLaunches> launches{};
   int count = 0;
+  std::int64_t rounds = 1;  // how often all of them are launched, with Args::round from 0 on
   void add(const KernelLaunch &launch) { launches[static_cast<std::size_t>(count++)] = launch; }
 };
 
@@ -197,6 +231,8 @@ struct OpSpec {
   double (*multiply_adds)(const Sizes &);  // of the work, for the sweep's cut and the roofline
   // Sizes that the sweep cuts, in order, until the problem fits (Nd, Nq, Ld, Lq).
   std::span<const int> cut_order;
+  std::span<const ExtentSpec> extents = {};
+  bool in_rounds = false;  // kernels have Args::round; a path's launch list may have several
 
   [[nodiscard]] int feature_count() const { return static_cast<int>(features.size()); }
   [[nodiscard]] FeatureSet all_features() const { return (FeatureSet{1} << features.size()) - 1; }
@@ -209,6 +245,20 @@ template <typename Spec>
     if (specs[i].name == wanted) return static_cast<int>(i);
   }
   return -1;
+}
+
+[[nodiscard]] inline const ExtentSpec *extent_at(const OpSpec &op, int dim) {
+  return dim < kMaxSizes ? nullptr : &op.extents[static_cast<std::size_t>(dim - kMaxSizes)];
+}
+
+// The elements of an operand's dimension, and its name: "N", "P".
+[[nodiscard]] inline std::int64_t dim_size(const OpSpec &op, const Sizes &sizes, int dim) {
+  const ExtentSpec *extent = extent_at(op, dim);
+  return extent != nullptr ? extent->of(sizes) : sizes[static_cast<std::size_t>(dim)];
+}
+[[nodiscard]] inline std::string_view dim_name(const OpSpec &op, int dim) {
+  const ExtentSpec *extent = extent_at(op, dim);
+  return extent != nullptr ? extent->name : op.sizes[static_cast<std::size_t>(dim)].name;
 }
 
 // The path that a config names. The config is one of the op's.

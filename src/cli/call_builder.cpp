@@ -7,10 +7,10 @@
 namespace msj::cli {
 namespace {
 
-std::vector<std::int64_t> shape_of(const OperandInfo &operand, const SizeMap &sizes, bool full_rank) {
+std::vector<std::int64_t> shape_of(const OpInfo &op, const OperandInfo &operand, const SizeMap &sizes, bool full_rank) {
   if (!full_rank) return {1};  // one scale for the whole tensor
   std::vector<std::int64_t> shape;
-  for (const std::string &dim : operand.dims) shape.push_back(sizes.find(dim)->second);
+  for (const std::string &dim : operand.dims) shape.push_back(op.dim_size(sizes, dim));
   return shape;
 }
 
@@ -44,11 +44,14 @@ maxsim_jit::Call shapes_only_call(const OpInfo &op, const SizeMap &sizes, const 
   for (const OperandInfo &operand : op.operands) {
     const Presence presence = presence_of(op, operand, features);
     if (!presence.present) continue;
-    const auto shape = shape_of(operand, sizes, presence.full_rank);
+    const auto shape = shape_of(op, operand, sizes, presence.full_rank);
     call.operand(operand.index, {nullptr, dtype_of(operand, dtypes), shape.data(), shape.size()});
   }
   for (std::size_t f = 0; f < op.features.size(); ++f) {
     if ((features >> f & 1) != 0) call.flag(op.features[f].flag);
+  }
+  for (const ParamInfo &param : op.params) {
+    if (!param.size.empty()) call.param(param.id, sizes.find(param.size)->second);
   }
   return call.launch({.device = device, .stream = nullptr, .workspace = nullptr, .workspace_size = 0, .plan = nullptr});
 }

@@ -22,7 +22,19 @@ DType parse_dtype(const json &value) {
 
 SizeInfo parse_size(const json &value) {
   return {value.at("name"), value.at("static"), value.value("max", std::int64_t{0}),
-          value.value("default", std::int64_t{0})};
+          value.value("default", std::int64_t{0}), value.value("accepted", std::vector<std::int64_t>{})};
+}
+
+ExtentInfo parse_extent(const json &value) {
+  ExtentInfo extent;
+  extent.name = value.at("name");
+  if (value.contains("power_of_two")) {
+    extent.size = value.at("power_of_two");
+  } else {
+    extent.size = value.at("packed_bits").at(0);
+    extent.bits = value.at("packed_bits").at(1);
+  }
+  return extent;
 }
 
 void parse_dtype_rule(const json &rule, OperandInfo &operand) {
@@ -76,6 +88,7 @@ ParamInfo parse_param(const json &value) {
   }
   const json values = value.value("values", json::object());
   for (const auto &[name, number] : values.items()) param.values.push_back({name, number});
+  param.size = value.value("size", "");
   return param;
 }
 
@@ -87,6 +100,7 @@ OpInfo parse_op(const json &value) {
   for (const json &size : value.at("sizes")) op.sizes.push_back(parse_size(size));
   for (const json &operand : value.at("operands")) op.operands.push_back(parse_operand(operand));
   for (const json &feature : value.at("features")) op.features.push_back(parse_feature(feature));
+  for (const json &extent : value.value("extents", json::array())) op.extents.push_back(parse_extent(extent));
   for (const json &param : value.at("params")) op.params.push_back(parse_param(param));
   // An operand that follows another accepts what that one does.
   for (OperandInfo &operand : op.operands) {
@@ -106,6 +120,11 @@ OpInfo parse_op(const json &value) {
 const OperandInfo *OpInfo::find_operand(std::string_view operand) const {
   const auto found = std::ranges::find(operands, operand, &OperandInfo::name);
   return found == operands.end() ? nullptr : &*found;
+}
+
+const ExtentInfo *OpInfo::find_extent(std::string_view dim) const {
+  const auto found = std::ranges::find(extents, dim, &ExtentInfo::name);
+  return found == extents.end() ? nullptr : &*found;
 }
 
 std::vector<std::string> OpInfo::feature_names(FeatureSet set) const {

@@ -14,8 +14,16 @@ namespace msj::cli {
 struct SizeInfo {
   std::string name;  // "Nq", "d"
   bool is_static = false;
-  std::int64_t max = 0;            // 0: no limit told
-  std::int64_t default_value = 0;  // 0: must be named
+  std::int64_t max = 0;                     // 0: no limit told
+  std::int64_t default_value = 0;           // 0: must be named
+  std::vector<std::int64_t> accepted = {};  // empty: up to max
+};
+
+// A dimension that follows from sizes: 2^size, or the bytes of `size` numbers of `bits` bits.
+struct ExtentInfo {
+  std::string name;
+  std::string size;
+  std::string bits;  // "": a power of two
 };
 
 struct OperandInfo {
@@ -23,7 +31,7 @@ struct OperandInfo {
 
   std::string name;  // "q_mask"; on the command line --q-mask
   std::size_t index = 0;
-  std::vector<std::string> dims;  // names of sizes, as many as the largest rank
+  std::vector<std::string> dims;  // names of sizes or extents, as many as the largest rank
   bool optional = false;
   bool is_result = false;
   DTypeKind kind = DTypeKind::fixed;
@@ -57,6 +65,7 @@ struct ParamInfo {
   std::int64_t min = 0;
   std::int64_t max = 0;
   std::vector<ValueName> values;  // named; empty: numbers
+  std::string size;               // that it gives; "": none
 };
 
 // Bit f is feature f of the op.
@@ -70,8 +79,19 @@ struct OpInfo {
   std::vector<OperandInfo> operands;
   std::vector<FeatureInfo> features;
   std::vector<ParamInfo> params;
+  std::vector<ExtentInfo> extents;
 
   [[nodiscard]] const OperandInfo *find_operand(std::string_view operand) const;  // null: none
+  [[nodiscard]] const ExtentInfo *find_extent(std::string_view dim) const;        // null: a size
+  // The elements of a dimension, of sizes by their names.
+  template <typename Sizes>
+  [[nodiscard]] std::int64_t dim_size(const Sizes &sizes, std::string_view dim) const {
+    const auto size = [&](std::string_view name) { return sizes.find(name)->second; };
+    const ExtentInfo *extent = find_extent(dim);
+    if (extent == nullptr) return size(dim);
+    if (extent->bits.empty()) return std::int64_t{1} << size(extent->size);
+    return (size(extent->size) * size(extent->bits) + 7) / 8;
+  }
   [[nodiscard]] FeatureSet all_features() const { return (FeatureSet{1} << features.size()) - 1; }
   [[nodiscard]] std::vector<std::string> feature_names(FeatureSet set) const;
   // The dtypes that the op's operands with a dtype of their own accept, each once.

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "cli/convert.h"
@@ -110,7 +111,16 @@ void add_batch_dimension(const OpInfo &op, HostTensor &tensor) {
   tensor.strides.insert(tensor.strides.begin(), std::max<std::int64_t>(tensor.elements(), 1));
 }
 
-void bind_tensor(HostTensor &tensor, const std::vector<std::int64_t> &file_shape, SizeMap &sizes,
+// The size that an extent of 2^size gives.
+std::int64_t size_of_power(const OpInfo &op, const HostTensor &tensor, const ExtentInfo &extent, std::int64_t count) {
+  if (count < 1 || (count & (count - 1)) != 0) {
+    failure("{} has {} elements; {} is accepted for {} of {}", tensor.source, count, extent.name, tensor.operand->name,
+            op.name);
+  }
+  return std::countr_zero(static_cast<std::uint64_t>(count));
+}
+
+void bind_tensor(const OpInfo &op, HostTensor &tensor, const std::vector<std::int64_t> &file_shape, SizeMap &sizes,
                  std::map<std::string, std::string> &givers) {
   const OperandInfo &operand = *tensor.operand;
   if (tensor.shape.size() != operand.dims.size()) {
@@ -118,11 +128,14 @@ void bind_tensor(HostTensor &tensor, const std::vector<std::int64_t> &file_shape
             operand.name);
   }
   for (std::size_t i = 0; i < operand.dims.size(); ++i) {
-    const std::string &dim = operand.dims[i];
-    const auto [bound, is_new] = sizes.emplace(dim, tensor.shape[i]);
+    const ExtentInfo *extent = op.find_extent(operand.dims[i]);
+    if (extent != nullptr && !extent->bits.empty()) continue;  // the library checks it, once all sizes are known
+    const std::string &dim = extent == nullptr ? operand.dims[i] : extent->size;
+    const std::int64_t size = extent == nullptr ? tensor.shape[i] : size_of_power(op, tensor, *extent, tensor.shape[i]);
+    const auto [bound, is_new] = sizes.emplace(dim, size);
     if (is_new) {
       givers[dim] = tensor.source;
-    } else if (bound->second != tensor.shape[i]) {
+    } else if (bound->second != size) {
       failure("{} has shape {}, which makes {} = {}, but {} makes it {}; {} is accepted for {}", tensor.source,
               shape_text(file_shape), dim, tensor.shape[i], givers[dim], bound->second, dims_text(operand),
               operand.name);
@@ -180,7 +193,7 @@ SizeMap bind_sizes(const OpInfo &op, std::vector<HostTensor> &tensors) {
     if (is_single_value(tensor)) continue;
     const std::vector<std::int64_t> file_shape = tensor.shape;
     add_batch_dimension(op, tensor);
-    bind_tensor(tensor, file_shape, sizes, givers);
+    bind_tensor(op, tensor, file_shape, sizes, givers);
   }
   check_followers(tensors);
   for (const OperandInfo &operand : op.operands) {

@@ -54,6 +54,10 @@ void add_size(const OpInfo &op, std::string_view name, std::optional<std::int64_
     usage_error("size {} of {} is '{}'; an integer from 1{} is accepted", name, op.name, shortened(shown),
                 size.max > 0 ? fmt::format(" to {}", size.max) : "");
   }
+  if (!size.accepted.empty() && std::ranges::find(size.accepted, *value) == size.accepted.end()) {
+    usage_error("size {} of {} is '{}'; {} is accepted", name, op.name, shortened(shown),
+                fmt::join(size.accepted, ", "));
+  }
   if (!sizes.emplace(name, *value).second) usage_error("sizes name {} twice", name);
 }
 

@@ -21,6 +21,10 @@ Arguments::Arguments(const BoundCall &call, void *workspace) {
     push(static_cast<std::uint64_t>(passed));
   }
   push(reinterpret_cast<std::uintptr_t>(workspace));
+  if (op.in_rounds) {
+    round_at_ = count_;
+    push(0);
+  }
 }
 
 void Arguments::add(const CUtensorMap &map) {

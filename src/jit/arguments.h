@@ -1,6 +1,7 @@
 // The kernel's Args struct as bytes: the exact mirror of the one that specialization.cpp generates from the op's table.
-// Every field is 8 bytes: {data, strides…} of each operand, the sizes, the params, run-time dtypes, the workspace.
-// Then, from the next multiple of 64 bytes, the tensor maps of paths that have some, 128 bytes each.
+// Every field is 8 bytes: {data, strides…} of each operand, the sizes, the params, run-time dtypes, the workspace, the
+// round where the op has rounds. Then, from the next multiple of 64 bytes, the tensor maps of paths that have some, 128
+// bytes each.
 #pragma once
 
 #include <cuda.h>
@@ -22,6 +23,10 @@ class Arguments {
   // What cuLaunchKernel takes: one pointer to the struct.
   [[nodiscard]] void **kernel_params() { return &struct_; }
   [[nodiscard]] int words() const { return count_; }
+  // For the next launch; without effect where the op has no rounds.
+  void set_round(std::int64_t round) {
+    if (round_at_ >= 0) words_[static_cast<std::size_t>(round_at_)] = static_cast<std::uint64_t>(round);
+  }
 
  private:
   void push(std::uint64_t word) { words_[static_cast<std::size_t>(count_++)] = word; }
@@ -29,9 +34,10 @@ class Arguments {
   static constexpr int kMapWords = sizeof(CUtensorMap) / sizeof(std::uint64_t);
   static constexpr int kAlignedWords = alignof(CUtensorMap) / sizeof(std::uint64_t);
   static constexpr int kMaxWords =
-      kMaxOperands * (2 + kMaxRank) + kMaxSizes + kMaxParams + 1 + kAlignedWords + kMaxTensorMaps * kMapWords;
+      kMaxOperands * (2 + kMaxRank) + kMaxSizes + kMaxParams + 2 + kAlignedWords + kMaxTensorMaps * kMapWords;
   alignas(CUtensorMap) std::array<std::uint64_t, kMaxWords> words_;
   int count_ = 0;
+  int round_at_ = -1;
   void *struct_ = words_.data();
 };
 

@@ -60,6 +60,7 @@ void write_args(Out out, const OpSpec &op, const PathSpec &path) {
     if (has_run_time_dtype(operand)) fmt::format_to(out, "  long long dtype_{};  // a DType\n", operand.name);
   }
   fmt::format_to(out, "  void *workspace;\n");
+  if (op.in_rounds) fmt::format_to(out, "  long long round;\n");
   for (const TensorMapSpec &map : path.tensor_maps) {
     fmt::format_to(out, "  TensorMap map_{};\n", op.operands[static_cast<std::size_t>(map.operand)].name);
   }

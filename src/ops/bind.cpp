@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstdlib>
 #include <limits>
 #include <string>
@@ -33,8 +34,7 @@ std::string_view conversion_hint(const OperandSpec &operand) {
 std::string shape_text(const OpSpec &op, const OperandSpec &operand) {
   std::string text = "[";
   for (int r = 0; r < operand.rank; ++r) {
-    const int size = operand.dims[static_cast<std::size_t>(r)];
-    text += (r != 0 ? ", " : "") + std::string(op.sizes[static_cast<std::size_t>(size)].name);
+    text += (r != 0 ? ", " : "") + std::string(dim_name(op, operand.dims[static_cast<std::size_t>(r)]));
   }
   return text + "]";
 }
@@ -127,12 +127,32 @@ TensorView read_tensor(const OpSpec &op, const OperandSpec &operand, const msj_t
   return tensor;
 }
 
+std::string accepted_sizes(const SizeSpec &size) {
+  std::string text;
+  for (const std::int64_t value : size.accepted) text += (text.empty() ? "" : ", ") + std::to_string(value);
+  return text;
+}
+
+// The size that an extent of 2^size gives.
+std::int64_t size_of_power(const OpSpec &op, const OperandSpec &operand, int r, std::int64_t extent, std::size_t size) {
+  if (extent < 1 || (extent & (extent - 1)) != 0) {
+    throw_error(MSJ_ERROR_INVALID_ARGUMENT, "shape[{}] of {} is {}; 2^{} is accepted, {} {}", r, operand.name, extent,
+                op.sizes[size].name, op.sizes[size].name, accepted_sizes(op.sizes[size]));
+  }
+  return std::countr_zero(static_cast<std::uint64_t>(extent));
+}
+
 void bind_sizes(const OpSpec &op, const OperandSpec &operand, const TensorView &tensor, BoundCall &bound,
                 std::array<std::string_view, kMaxSizes> &giver) {
   if (tensor.rank != operand.rank) return;  // one value for all
   for (int r = 0; r < tensor.rank; ++r) {
-    const std::int64_t extent = tensor.shape[static_cast<std::size_t>(r)];
-    const auto size = static_cast<std::size_t>(operand.dims[static_cast<std::size_t>(r)]);
+    std::int64_t extent = tensor.shape[static_cast<std::size_t>(r)];
+    auto size = static_cast<std::size_t>(operand.dims[static_cast<std::size_t>(r)]);
+    if (const ExtentSpec *follows = extent_at(op, operand.dims[static_cast<std::size_t>(r)])) {
+      if (follows->rule != ExtentSpec::Rule::power_of_two) continue;  // checked when all sizes are known
+      size = static_cast<std::size_t>(follows->size);
+      extent = size_of_power(op, operand, r, extent, size);
+    }
     if (giver[size].empty()) {
       giver[size] = operand.name;
       bound.sizes[size] = extent;
@@ -146,11 +166,44 @@ void bind_sizes(const OpSpec &op, const OperandSpec &operand, const TensorView &
 void check_sizes(const OpSpec &op, const BoundCall &bound) {
   for (std::size_t i = 0; i < op.sizes.size(); ++i) {
     const SizeSpec &size = op.sizes[i];
+    if (!size.accepted.empty() &&
+        std::find(size.accepted.begin(), size.accepted.end(), bound.sizes[i]) == size.accepted.end()) {
+      throw_error(MSJ_ERROR_INVALID_ARGUMENT, "{} is {}; {} is accepted", size.name, bound.sizes[i],
+                  accepted_sizes(size));
+    }
     if (size.is_static && bound.sizes[i] < 1) {
       throw_error(MSJ_ERROR_INVALID_ARGUMENT, "{} is {}; 1 to {} is accepted", size.name, bound.sizes[i], size.max);
     }
     if (bound.sizes[i] > size.max) {
       throw_error(MSJ_ERROR_UNSUPPORTED, "{} is {}; at most {} is supported", size.name, bound.sizes[i], size.max);
+    }
+  }
+}
+
+void check_companions(const OpSpec &op, const BoundCall &bound) {
+  for (std::size_t i = 0; i < op.operands.size(); ++i) {
+    if (op.operands[i].together_with < 0) continue;
+    const auto other = static_cast<std::size_t>(op.operands[i].together_with);
+    if (!bound.operands[i].present || bound.operands[other].present) continue;
+    throw_error(MSJ_ERROR_INVALID_ARGUMENT, "{} is absent where {} is given; both or neither is accepted",
+                op.operands[other].name, op.operands[i].name);
+  }
+}
+
+// Dimensions that follow from sizes have to agree with them.
+void check_extents(const OpSpec &op, const BoundCall &bound) {
+  for (std::size_t i = 0; i < op.operands.size(); ++i) {
+    const OperandSpec &operand = op.operands[i];
+    const TensorView &tensor = bound.operands[i];
+    if (!tensor.present || tensor.rank != operand.rank) continue;
+    for (int r = 0; r < tensor.rank; ++r) {
+      const ExtentSpec *extent = extent_at(op, operand.dims[static_cast<std::size_t>(r)]);
+      if (extent == nullptr || tensor.shape[static_cast<std::size_t>(r)] == extent->of(bound.sizes)) continue;
+      const auto size = static_cast<std::size_t>(extent->size);
+      const auto bits = static_cast<std::size_t>(extent->bits);
+      throw_error(MSJ_ERROR_INVALID_ARGUMENT, "shape[{}] of {} is {}; {} is accepted, the bytes of {} {} of {} {}", r,
+                  operand.name, tensor.shape[static_cast<std::size_t>(r)], extent->of(bound.sizes), op.sizes[size].name,
+                  bound.sizes[size], op.sizes[bits].name, bound.sizes[bits]);
     }
   }
 }
@@ -237,6 +290,9 @@ void bind_params(const OpSpec &op, const msj_call &call, BoundCall &bound) {
                   param.min_int, param.max_int);
     }
     bound.params[p] = given.value.i;
+  }
+  for (std::size_t p = 0; p < op.params.size(); ++p) {
+    if (op.params[p].size >= 0) bound.sizes[static_cast<std::size_t>(op.params[p].size)] = bound.params[p];
   }
 }
 
@@ -366,7 +422,9 @@ BoundCall bind(const msj_call &call, DataRule data) {
     bind_sizes(op, operand, bound.operands[i], bound, giver);
     if (operand.streamed && !is_aligned16(bound.operands[i])) bound.layout = Layout::any;
   }
+  check_companions(op, bound);
   check_sizes(op, bound);
+  check_extents(op, bound);
   bind_dtypes(op, bound);
   bind_features(op, call.flags, bound);
   bind_params(op, call, bound);

@@ -15,13 +15,22 @@ int k_extent(const ForwardTile &tile, const ForwardRows &rows, int static_d) {
   return blocks == 1 ? round_up(static_d, rows.single_k_unit) : round_up(divide_up(static_d, blocks), rows.k_unit);
 }
 
+// Of a document row in the ring.
+std::int64_t ring_row_bytes(const ForwardRows &rows, int extent) {
+  if (rows.coded_bytes == 0) return row_pitch(extent, rows.document_bytes);
+  return row_pitch(extent, rows.coded_bytes) + row_pitch(round_up(divide_up(extent * rows.coded_bits, 8), 16), 1);
+}
+
 // struct Small of the kernel, all features on.
 std::int64_t small_bytes(const ForwardTile &tile, const ForwardRows &rows) {
   const std::int64_t partial = std::int64_t{tile.warps_doc} * tile.block_query * 8;
   const std::int64_t keep_rows = std::int64_t{tile.stages} * divide_up(tile.block_doc, 32) * 4;
   const std::int64_t row_extras = std::int64_t{tile.stages} * tile.block_doc * rows.row_extras;
+  const std::int64_t coded = rows.coded_bytes == 0 ? 0 : std::int64_t{8} * tile.block_doc + rows.table_bytes;
   const std::int64_t per_query_token = rows.query_extras + 1;  // and its mask
-  return divide_up(partial + keep_rows + row_extras + 8 + tile.block_query * per_query_token, std::int64_t{16}) * 16;
+  return divide_up(coded + partial + keep_rows + row_extras + 8 + tile.block_query * per_query_token,
+                   std::int64_t{16}) *
+         16;
 }
 
 }  // namespace
@@ -45,9 +54,11 @@ std::int64_t forward_shared_bytes(const ForwardTile &tile, const ForwardRows &ro
   const int extent = k_extent(tile, rows, static_d);
   const int query_width = tile.query_resident ? round_up(static_d, extent) : extent;
   const std::int64_t query = tile.block_query * row_pitch(query_width, rows.query_bytes);
-  const std::int64_t document = tile.block_doc * row_pitch(extent, rows.document_bytes);
+  const std::int64_t document = tile.block_doc * ring_row_bytes(rows, extent);
+  const std::int64_t decoded = rows.coded_bytes == 0 ? 0 : tile.block_doc * row_pitch(extent, rows.document_bytes);
   const std::int64_t stage = document + (tile.query_resident ? 0 : query);
-  return (tile.query_resident ? tile.query_buffers * query : 0) + tile.stages * stage + small_bytes(tile, rows);
+  return (tile.query_resident ? tile.query_buffers * query : 0) + tile.stages * stage + decoded +
+         small_bytes(tile, rows);
 }
 
 int forward_registers(const ForwardTile &tile, const ForwardRows &rows) {

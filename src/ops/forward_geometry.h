@@ -36,6 +36,9 @@ struct ForwardRows {
   int accumulators = 1;           // registers for each element of the tile
   int fragments_per_16_rows = 0;  // registers of a warp's fragments, beside its columns'
   int fragments = 0;
+  int coded_bytes = 0;  // of an element of a row that is decoded in the block; 0: rows are copied as they are
+  int coded_bits = 0;   // beside it, for each element
+  int table_bytes = 0;  // what decoding looks up
 };
 
 inline constexpr std::array<std::string_view, 10> kForwardTunables = {

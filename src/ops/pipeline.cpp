@@ -236,14 +236,17 @@ void Pipeline::launch(const BoundCall &call, const Ready &ready, const LaunchSit
   jit::Arguments arguments(call, site.workspace);
   jit::add_tensor_maps(*ready.path, ready.config, ready.static_sizes, call, gpu().tensor_maps, arguments);
   const LaunchList list = ready.path->geometry(query);
-  for (int i = 0; i < list.count; ++i) {
-    const KernelLaunch &launch = list.launches[static_cast<std::size_t>(i)];
-    const auto entry = static_cast<std::size_t>(launch.entry);
-    driver.check(
-        driver.LaunchKernel(ready.functions[entry], static_cast<unsigned>(launch.grid), 1, 1,
-                            static_cast<unsigned>(launch.threads), 1, 1, static_cast<unsigned>(launch.shared_bytes),
-                            static_cast<CUstream>(site.stream), arguments.kernel_params(), nullptr),
-        ready.path->entries[entry]);
+  for (std::int64_t round = 0; round < list.rounds; ++round) {
+    arguments.set_round(round);
+    for (int i = 0; i < list.count; ++i) {
+      const KernelLaunch &launch = list.launches[static_cast<std::size_t>(i)];
+      const auto entry = static_cast<std::size_t>(launch.entry);
+      driver.check(
+          driver.LaunchKernel(ready.functions[entry], static_cast<unsigned>(launch.grid), 1, 1,
+                              static_cast<unsigned>(launch.threads), 1, 1, static_cast<unsigned>(launch.shared_bytes),
+                              static_cast<CUstream>(site.stream), arguments.kernel_params(), nullptr),
+          ready.path->entries[entry]);
+    }
   }
   ++counters_.launches;
 }

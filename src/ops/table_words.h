@@ -15,12 +15,16 @@ inline constexpr std::array<DType, 3> kMatrixDtypes = {DType::bf16, DType::f16, 
 inline constexpr std::array<DType, 2> kFp8Dtypes = {DType::fp8_e4m3, DType::fp8_e5m2};
 inline constexpr std::array<DType, 3> kMaskDtypes = {DType::i8, DType::u8, DType::boolean};
 inline constexpr std::array<DType, 1> kInt32Only = {DType::i32};
+inline constexpr std::array<DType, 1> kInt64Only = {DType::i64};
+inline constexpr std::array<DType, 1> kByteOnly = {DType::u8};
 inline constexpr std::array<DType, 1> kFloat32Only = {DType::f32};
 
 inline constexpr DtypeRule kOwnMatrix = {DtypeRule::Kind::own, DType::bf16, kMatrixDtypes};
 inline constexpr DtypeRule kOwnFp8 = {DtypeRule::Kind::own, DType::fp8_e4m3, kFp8Dtypes};
 inline constexpr DtypeRule kMask = {DtypeRule::Kind::fixed, DType::i8, kMaskDtypes};
 inline constexpr DtypeRule kInt32 = {DtypeRule::Kind::fixed, DType::i32, kInt32Only};
+inline constexpr DtypeRule kInt64 = {DtypeRule::Kind::fixed, DType::i64, kInt64Only};
+inline constexpr DtypeRule kBytes = {DtypeRule::Kind::fixed, DType::u8, kByteOnly};
 inline constexpr DtypeRule kFloat32 = {DtypeRule::Kind::fixed, DType::f32, kFloat32Only};
 // The dtype of operand `leader`, or one of `others`.
 constexpr DtypeRule like(int leader, std::span<const DType> others = {}) {

@@ -40,7 +40,7 @@ struct Problem {
       : q(queries),
         d(documents),
         q_mask(operand(call, "q_mask")),
-        d_mask(operand(call, "d_mask")),
+        d_mask(find_named(call.op->operands, "d_mask") < 0 ? absent : operand(call, "d_mask")),
         d_lengths(operand(call, "d_lengths")),
         scores(operand(call, "scores")),
         argmax(operand(call, "argmax")),
@@ -51,6 +51,7 @@ struct Problem {
         empty_score(param(call, "empty_doc") == MSJ_EMPTY_DOC_NEG_INF ? -std::numeric_limits<double>::infinity()
                                                                       : 0.0) {}
 
+  static inline const TensorView absent;
   const TokenRows &q, &d;
   const TensorView &q_mask, &d_mask, &d_lengths, &scores, &argmax;
   std::int64_t Nq, Nd, Lq, Ld;
@@ -121,10 +122,11 @@ class Document {
       : p_(problem), queries_(queries), w_(workspace), j_(j) {}
 
   void score() {
-    find_active_tokens();
-    std::fill(w_.best.begin(), w_.best.end(), Best{});
+    const std::int64_t length = find_active_tokens();
+    const Best broken = {std::numeric_limits<double>::quiet_NaN(), 0};
+    std::fill(w_.best.begin(), w_.best.end(), length == kBroken ? broken : Best{});
     const std::span<const std::int64_t> active = w_.active;
-    if (queries_.count() > 0) {
+    if (queries_.count() > 0 && length != kBroken) {
       for (std::size_t start = 0; start < active.size(); start += kTile) {
         score_tile(active.subspan(start, std::min<std::size_t>(kTile, active.size() - start)));
       }
@@ -133,16 +135,21 @@ class Document {
   }
 
  private:
-  void find_active_tokens() {
+  // The document's length; a broken one has one active token, which is not read.
+  std::int64_t find_active_tokens() {
     std::int64_t length = p_.Ld;
-    if (p_.d_lengths.present) {
+    if (p_.d.length) {
+      length = p_.d.length(j_);
+    } else if (p_.d_lengths.present) {
       const auto given = load<std::int32_t>(p_.d_lengths.data, j_ * p_.d_lengths.strides[0]);
       length = std::clamp<std::int64_t>(given, 0, p_.Ld);
     }
     w_.active.clear();
+    if (length == kBroken) w_.active.push_back(0);
     for (std::int64_t t = 0; t < length; ++t) {
       if (keeps(p_.d_mask, j_, t)) w_.active.push_back(t);
     }
+    return length;
   }
 
   // Lanes past the last token keep what they had: nobody looks at them.

@@ -22,9 +22,14 @@ struct TokenRows {
   bool has_factors;    // else all are 1, and `read` writes none
   // Writes the rows of `tokens` of query or document `item`, at most kTile of a document. Called from any thread.
   std::function<void(std::int64_t item, std::span<const std::int64_t> tokens, const RowBlock &out)> read;
+  // Of documents that are no rows of a [Nd, Ld, …] tensor: their tokens. kBroken: such a document scores as one NaN
+  // token does. Null: d_lengths within Ld.
+  std::function<std::int64_t(std::int64_t item)> length = nullptr;
 };
 
 inline constexpr std::int64_t kTile = 8 * kPanel;  // document rows at a time: they stay in the second-level cache
+
+inline constexpr std::int64_t kBroken = -1;
 
 inline constexpr double kNormFloor = 1e-12;
 // The divisor of `normalize`: the norm of row n, no less than the floor; a NaN stays.
@@ -33,8 +38,9 @@ inline constexpr double kNormFloor = 1e-12;
 // Rows of a [items, tokens, width] tensor as they are.
 void widen(const TensorView &matrix, std::int64_t item, std::span<const std::int64_t> tokens, const RowBlock &out);
 
-// Every document token is read once, each query token once. The op's table names q_mask, d_mask, d_lengths, scores,
-// argmax and empty_doc, Nq, Nd, Lq and Ld. Writes every element of scores, and of argmax where it is present.
+// Every document token is read once, each query token once. The op's table names q_mask, d_lengths, scores, argmax
+// and empty_doc, Nq, Nd, Lq and Ld; it may name d_mask. Writes every element of scores, and of argmax where it is
+// present.
 void maxsim(const BoundCall &call, const TokenRows &queries, const TokenRows &documents, int threads);  // 0: all cores
 
 }  // namespace msj::reference

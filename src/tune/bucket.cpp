@@ -14,7 +14,16 @@ namespace {
   throw_error(MSJ_ERROR_INTERNAL, "configs/buckets.json: {}", reason);
 }
 
-bool fits(const OpSpec &op, const Sizes &sizes, std::span<const DType> dtypes) {
+// With the sizes that a sweep's other sizes make.
+Sizes complete(const OpSpec &op, Sizes sizes) {
+  for (std::size_t i = 0; i < op.sizes.size(); ++i) {
+    if (op.sizes[i].in_sweep != nullptr) sizes[i] = op.sizes[i].in_sweep(sizes);
+  }
+  return sizes;
+}
+
+bool fits(const OpSpec &op, const Sizes &cut, std::span<const DType> dtypes) {
+  const Sizes sizes = complete(op, cut);
   return operand_bytes(op, sizes, dtypes) <= kMaxSweepBytes && op.multiply_adds(sizes) <= kMaxSweepMultiplyAdds;
 }
 
@@ -171,6 +180,8 @@ ShapeBucket BucketRules::bucket(const OpSpec &op, const Sizes &sizes) const {
     if (!spec.in_bucket && !spec.is_static) continue;
     if (const Edges *edges = edges_of(spec.edges_name())) {
       bucket.edges[i] = edges->edge_of(sizes[i]);
+    } else if (!spec.accepted.empty()) {
+      bucket.edges[i] = sizes[i];
     } else if (spec.is_static) {
       bucket.edges[i] = round_static(sizes[i]);
     } else {
@@ -187,8 +198,7 @@ double operand_bytes(const OpSpec &op, const Sizes &sizes, std::span<const DType
   for (std::size_t i = 0; i < op.operands.size(); ++i) {
     double elements = 1;
     for (int r = 0; r < op.operands[i].rank; ++r) {
-      const auto dim = static_cast<std::size_t>(op.operands[i].dims[static_cast<std::size_t>(r)]);
-      elements *= static_cast<double>(sizes[dim]);
+      elements *= static_cast<double>(dim_size(op, sizes, op.operands[i].dims[static_cast<std::size_t>(r)]));
     }
     total += elements * bytes(dtypes[i]);
   }
@@ -212,12 +222,12 @@ Sizes BucketRules::representative(const ShapeBucket &bucket, std::span<const DTy
   }
   for (const bool to_one : {false, true}) {
     for (const int index : op.cut_order) {
-      if (fits(op, sizes, dtypes)) return sizes;
+      if (fits(op, sizes, dtypes)) return complete(op, sizes);
       const auto cut = static_cast<std::size_t>(index);
       sizes[cut] = cut_to_fit(op, sizes, cut, to_one ? 1 : floors[cut], dtypes);
     }
   }
-  return sizes;
+  return complete(op, sizes);
 }
 
 }  // namespace msj::tune

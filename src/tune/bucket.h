@@ -6,8 +6,9 @@
 //    "static": [{"to": 256, "multiple": 16}, …, {"multiple": 256}],
 //    "edges": {"Nq": {"edges": [1, 8, 64], "above": "more", "representative": [1, 5, 37, 131]}, …}}
 // Static sizes are rounded up by "static"; a size named in "edges" goes to the next edge, above the last one to "more"
-// or to the "last". "representative" is what a sweep times in each of them, before it is cut: typical of the bucket,
-// 1 or odd, so that no tile divides it. A new size of a new op needs a line here and no code.
+// or to the "last"; a size of which the op's table accepts some values only is its own edge. "representative" is what a
+// sweep times in each of them, before it is cut: typical of the bucket, 1 or odd, so that no tile divides it. A new
+// size of a new op needs a line here and no code.
 #pragma once
 
 #include <cstdint>

@@ -110,13 +110,16 @@ class Bench {
   }
 
   void launch(Ready &ready) {
-    for (std::size_t i = 0; i < static_cast<std::size_t>(ready.launches.count); ++i) {
-      const KernelLaunch &launch = ready.launches.launches[i];
-      driver_->check(
-          driver_->LaunchKernel(ready.functions[i], static_cast<unsigned>(launch.grid), 1, 1,
-                                static_cast<unsigned>(launch.threads), 1, 1, static_cast<unsigned>(launch.shared_bytes),
-                                stream_.get(), ready.arguments.kernel_params(), nullptr),
-          "cuLaunchKernel");
+    for (std::int64_t round = 0; round < ready.launches.rounds; ++round) {
+      ready.arguments.set_round(round);
+      for (std::size_t i = 0; i < static_cast<std::size_t>(ready.launches.count); ++i) {
+        const KernelLaunch &launch = ready.launches.launches[i];
+        driver_->check(driver_->LaunchKernel(ready.functions[i], static_cast<unsigned>(launch.grid), 1, 1,
+                                             static_cast<unsigned>(launch.threads), 1, 1,
+                                             static_cast<unsigned>(launch.shared_bytes), stream_.get(),
+                                             ready.arguments.kernel_params(), nullptr),
+                       "cuLaunchKernel");
+      }
     }
   }
 

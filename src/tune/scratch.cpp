@@ -62,6 +62,13 @@ std::uint64_t random_float(const FloatFormat &format, bool near_one, std::uint64
   return (((sign << format.exponent_bits) | (bias - 1 - below)) << format.mantissa_bits) | mantissa;
 }
 
+// Documents one after another, visited in large steps.
+std::int64_t scattered_start(std::size_t index, std::int64_t length, std::int64_t end) {
+  constexpr std::uint64_t kStep = 2'147'483'647;
+  const std::int64_t places = std::max<std::int64_t>(end / std::max<std::int64_t>(length, 1), 1);
+  return static_cast<std::int64_t>(index * kStep % static_cast<std::uint64_t>(places)) * length;
+}
+
 std::uint64_t random_element(Fill fill, DType dtype, std::uint64_t random, std::int64_t length) {
   const FloatFormat format = format_of(dtype);
   switch (fill) {
@@ -69,9 +76,12 @@ std::uint64_t random_element(Fill fill, DType dtype, std::uint64_t random, std::
       return random % 8 == 0 ? 0 : 1;
     case Fill::lengths:
       return static_cast<std::uint64_t>(length - static_cast<std::int64_t>(random % 1024) * length / 4096);
+    case Fill::codes:
+      return random % static_cast<std::uint64_t>(std::max<std::int64_t>(length, 1));
     case Fill::values:
     case Fill::near_one:
       return format.exponent_bits == 0 ? random : random_float(format, fill == Fill::near_one, random);
+    case Fill::starts:  // not random
     case Fill::poison:
       break;
   }
@@ -82,6 +92,8 @@ std::uint64_t random_element(Fill fill, DType dtype, std::uint64_t random, std::
 
 Fill fill_of(const OperandSpec &operand, DType dtype) {
   if (operand.is_result) return Fill::poison;
+  if (operand.content == Content::codes) return Fill::codes;
+  if (operand.content == Content::starts) return Fill::starts;
   if (operand.streamed) return Fill::values;
   switch (dtype) {
     case DType::i8:
@@ -96,12 +108,15 @@ Fill fill_of(const OperandSpec &operand, DType dtype) {
   }
 }
 
-std::string random_block(Fill fill, DType dtype, std::size_t bytes, std::uint64_t seed, std::int64_t length) {
+std::string random_block(Fill fill, DType dtype, std::size_t bytes, std::uint64_t seed, std::int64_t length,
+                         std::int64_t end) {
   const auto width = static_cast<std::size_t>(msj::bytes(dtype));
   std::string block(bytes / width * width, '\0');
   SplitMix64 random(seed);
   for (std::size_t at = 0; at < block.size(); at += width) {
-    const std::uint64_t element = random_element(fill, dtype, random.next(), length);
+    const std::uint64_t element = fill == Fill::starts
+                                      ? static_cast<std::uint64_t>(scattered_start(at / width, length, end))
+                                      : random_element(fill, dtype, random.next(), length);
     std::memcpy(block.data() + at, &element, width);  // little-endian, as every CUDA host is
   }
   return block;
@@ -125,8 +140,8 @@ Scratch::Scratch(std::shared_ptr<const cuda::Driver> driver, const cuda::Stream 
       if (!takes_part(op, i, problem.features)) continue;
       auto bytes = static_cast<std::size_t>(msj::bytes(dtypes[i]));
       for (int r = 0; r < op.operands[i].rank; ++r) {
-        const int dim = op.operands[i].dims[static_cast<std::size_t>(r)];
-        bytes *= static_cast<std::size_t>(problem.sizes[static_cast<std::size_t>(dim)]);
+        bytes *=
+            static_cast<std::size_t>(dim_size(op, problem.sizes, op.operands[i].dims[static_cast<std::size_t>(r)]));
       }
       buffers_[i] = std::make_unique<cuda::Buffer>(driver_, bytes + kSlack);
     }
@@ -142,8 +157,8 @@ Scratch::Scratch(std::shared_ptr<const cuda::Driver> driver, const cuda::Stream 
   }
 }
 
-std::int64_t Scratch::length() const {
-  const int index = find_named(problem_.op->sizes, "Ld");
+std::int64_t Scratch::length_of(const OperandSpec &operand) const {
+  const int index = operand.content == Content::codes ? operand.content_size : find_named(problem_.op->sizes, "Ld");
   return index < 0 ? 0 : problem_.sizes[static_cast<std::size_t>(index)];
 }
 
@@ -154,7 +169,11 @@ void Scratch::fill(std::size_t operand, const cuda::Buffer &buffer) {
     driver_->check(driver_->MemsetD8Async(buffer.get(), kPoison, buffer.bytes(), stream_.get()), "cuMemsetD8Async");
     return;
   }
-  const std::string block = random_block(fill, dtype, std::min(buffer.bytes(), kBlockBytes), operand + 1, length());
+  const OperandSpec &spec = problem_.op->operands[operand];
+  const std::int64_t end =
+      spec.content == Content::starts ? problem_.sizes[static_cast<std::size_t>(spec.content_size)] : 0;
+  const std::string block =
+      random_block(fill, dtype, std::min(buffer.bytes(), kBlockBytes), operand + 1, length_of(spec), end);
   driver_->check(driver_->MemcpyHtoDAsync(buffer.get(), block.data(), block.size(), stream_.get()),
                  "cuMemcpyHtoDAsync");
   for (std::size_t filled = block.size(); filled < buffer.bytes();) {
@@ -188,7 +207,7 @@ BoundCall Scratch::call(Layout layout) const {
     view.rank = operand.rank;
     std::int64_t stride = 1;
     for (auto r = static_cast<std::size_t>(operand.rank); r-- > 0;) {
-      view.shape[r] = problem_.sizes[static_cast<std::size_t>(operand.dims[r])];
+      view.shape[r] = dim_size(op, problem_.sizes, operand.dims[r]);
       view.strides[r] = stride;
       stride *= view.shape[r];
     }

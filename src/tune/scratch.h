@@ -20,13 +20,15 @@ enum class Fill : std::uint8_t {
   mask,      // one byte each, 7 of 8 kept
   near_one,  // scales, biases
   lengths,   // from 3/4 of `length` to all of it
+  codes,     // 0 to below `length`
+  starts,    // multiples of `length`, in no order, below `end`
   poison,    // results
 };
 [[nodiscard]] Fill fill_of(const OperandSpec &operand, DType dtype);
 
 // `bytes` of that kind (rounded down to whole elements): the same for the same arguments, on any machine.
 [[nodiscard]] std::string random_block(Fill fill, DType dtype, std::size_t bytes, std::uint64_t seed,
-                                       std::int64_t length);
+                                       std::int64_t length, std::int64_t end = 0);
 
 // Whether a call with these features has the operand.
 [[nodiscard]] bool takes_part(const OpSpec &op, std::size_t operand, FeatureSet features);
@@ -42,7 +44,7 @@ class Scratch {
 
  private:
   void fill(std::size_t operand, const cuda::Buffer &buffer);
-  [[nodiscard]] std::int64_t length() const;
+  [[nodiscard]] std::int64_t length_of(const OperandSpec &operand) const;
 
   std::shared_ptr<const cuda::Driver> driver_;
   const cuda::Stream &stream_;

@@ -1,5 +1,6 @@
-// DESIGN, invariant 8, of fp8_forward and fused_head_forward: within the kernel path a score's bits do not depend on
-// the tile config, the layout, save_argmax, all-ones masks, the other queries and documents of the call, or the run.
+// DESIGN, invariant 8, of fp8_forward, fused_head_forward and residual_forward: within a kernel path a score's bits do
+// not depend on the tile config, the layout, save_argmax, all-ones masks, the other queries and documents of the call,
+// or the run.
 #include <doctest/doctest.h>
 
 #include <cstring>
@@ -19,12 +20,19 @@ struct Target {
   std::vector<std::pair<std::string_view, std::int64_t>> statics;
 };
 
+std::vector<std::pair<std::string_view, std::int64_t>> residual_sizes(std::int64_t d, std::int64_t nbits) {
+  return {{"d", d}, {"nbits", nbits}, {"K", 501}, {"N", 1'203}};
+}
+
 std::vector<Target> targets() {
   return {{MSJ_FP8_FORWARD, {DType::fp8_e4m3, DType::fp8_e4m3}, {{"d", 128}}},
           {MSJ_FP8_FORWARD, {DType::fp8_e5m2, DType::fp8_e4m3}, {{"d", 300}}},
           {MSJ_FUSED_HEAD_FORWARD, {DType::bf16}, {{"d_out", 128}, {"d_model", 384}}},
           {MSJ_FUSED_HEAD_FORWARD, {DType::f16}, {{"d_out", 100}, {"d_model", 200}}},
-          {MSJ_FUSED_HEAD_FORWARD, {DType::f32}, {{"d_out", 64}, {"d_model", 96}}}};
+          {MSJ_FUSED_HEAD_FORWARD, {DType::f32}, {{"d_out", 64}, {"d_model", 96}}},
+          {MSJ_RESIDUAL_FORWARD, {DType::f16, DType::f16}, residual_sizes(128, 2)},
+          {MSJ_RESIDUAL_FORWARD, {DType::bf16, DType::bf16}, residual_sizes(100, 4)},
+          {MSJ_RESIDUAL_FORWARD, {DType::f16, DType::f32}, residual_sizes(96, 2)}};
 }
 
 struct Shape {
@@ -42,7 +50,8 @@ struct Member {
 std::vector<Member> members(const Target &target) {
   const OpSpec &op = op_of(target.op);
   const FeatureSet argmax = features_of(op, {"save_argmax"});
-  const FeatureSet masks = features_of(op, {"q_mask", "d_mask"});
+  FeatureSet masks = features_of(op, {"q_mask"});
+  if (find_named(op.features, "d_mask") >= 0) masks |= features_of(op, {"d_mask"});
   const FeatureSet others = op.all_features() & ~argmax & ~masks;
   std::vector<Member> all;
   for (std::size_t s = 0; s < kShapes.size(); ++s) {
@@ -70,6 +79,7 @@ std::vector<Member> members(const Target &target) {
 
 void keep_everything(OpInstance &instance) {
   for (const char *mask : {"q_mask", "d_mask"}) {
+    if (find_named(instance.problem().op->operands, mask) < 0) continue;
     const std::size_t operand = operand_of(*instance.problem().op, mask);
     if (instance.is_present(operand)) instance.set(operand, Bits(instance.elements(operand).size(), 1));
   }
@@ -168,7 +178,7 @@ class Comparison {
       CHECK(config_of(session, problem) == candidate.config);
       const Bits first = run_once(session, *instances_[m]);
       CHECK(first == run_once(session, *instances_[m]));
-      const auto [it, is_new] = scores_.emplace(members_[m].group, first);
+      const auto [it, is_new] = scores_.emplace(std::pair(candidate.config.path, members_[m].group), first);
       CHECK(first == it->second);
       const bool is_argmax_or_mask = (problem.features & features_of(*problem.op, {"save_argmax", "q_mask"})) != 0;
       if (!is_argmax_or_mask) CHECK(parts_equal(session.get(), *instances_[m], first));
@@ -184,13 +194,15 @@ class Comparison {
   std::vector<std::unique_ptr<OpInstance>> instances_;
   std::vector<Candidate> candidates_;
   std::vector<std::unique_ptr<testing::Session>> sessions_;
-  std::map<int, Bits> scores_;  // by group
+  std::map<std::pair<std::string, int>, Bits> scores_;  // by path and group
   int runs_ = 0;
 };
 
 }  // namespace
 
-TEST_CASE("scores of fp8_forward and fused_head_forward are bit-identical across configs, layouts and neighbours") {
+TEST_CASE(
+    "scores of fp8_forward, fused_head_forward and residual_forward are bit-identical across configs, layouts and "
+    "neighbours") {
   for (const Target &target : targets()) {
     Comparison comparison(target);
     comparison.run_all();

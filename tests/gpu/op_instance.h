@@ -100,7 +100,9 @@ inline void OpInstance::write_elements(Image &image, std::size_t operand, const 
   const auto size = static_cast<std::size_t>(bytes(operands_[operand]->placement().dtype));
   std::size_t next = 0;
   for_each_element(operands_[operand]->placement(), [&](std::size_t at) {
-    std::memcpy(image.data() + problem_.guard + at * size, &bits[next++], size);  // little-endian
+    // Little-endian; an int64 is what its lower half is as an int32.
+    const auto element = static_cast<std::int64_t>(static_cast<std::int32_t>(bits[next++]));
+    std::memcpy(image.data() + problem_.guard + at * size, &element, size);
   });
 }
 
@@ -110,7 +112,7 @@ inline Bits OpInstance::read_elements(const Image &image, std::size_t operand) c
   bits.reserve(static_cast<std::size_t>(operands_[operand]->placement().elements()));
   for_each_element(operands_[operand]->placement(), [&](std::size_t at) {
     std::uint32_t element = 0;
-    std::memcpy(&element, image.data() + problem_.guard + at * size, size);
+    std::memcpy(&element, image.data() + problem_.guard + at * size, std::min(size, sizeof element));
     bits.push_back(element);
   });
   return bits;

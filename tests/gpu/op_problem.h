@@ -47,6 +47,7 @@ struct OpProblem {
   bool singles = false;         // with one scale for all where a scale is no feature; else none
   std::size_t alternative = 0;  // which accepted dtype masks and biases have, modulo their number
   bool neg_inf = false;         // empty_doc, of an op that has it
+  bool broken = false;          // with codes that are no centroid's and documents that are not inside the index
   Fill fill = Fill::random;
   Placing streamed = Placing::contiguous, others = Placing::contiguous;
   std::uint64_t seed = 1;
@@ -113,8 +114,10 @@ inline std::string OpProblem::text() const {
   for (std::size_t i = 0; i < op->sizes.size(); ++i) all += fmt::format(", {} {}", op->sizes[i].name, sizes[i]);
   return fmt::format("{} [{}]{}{}{} {}, streamed {}, others {}, alternative {}, seed {}", all,
                      fmt::join(feature_names(*op, features), " "), extras ? " lengths" : "", singles ? " singles" : "",
-                     neg_inf ? " -inf" : "", gpu::name(fill), gpu::name(streamed), gpu::name(others), alternative,
-                     seed);
+                     neg_inf  ? broken ? " -inf broken" : " -inf"
+                     : broken ? " broken"
+                              : "",
+                     gpu::name(fill), gpu::name(streamed), gpu::name(others), alternative, seed);
 }
 
 inline DType OpProblem::dtype(std::size_t operand) const {
@@ -159,7 +162,7 @@ inline OpPlacements OpProblem::placements() const {
     if (!is_single(i)) {
       shape.clear();
       for (int r = 0; r < operand.rank; ++r) {
-        shape.push_back(sizes[static_cast<std::size_t>(operand.dims[static_cast<std::size_t>(r)])]);
+        shape.push_back(dim_size(*op, sizes, operand.dims[static_cast<std::size_t>(r)]));
       }
     }
     all[i] = place(dtype(i), shape, operand.streamed ? streamed : others);
@@ -176,6 +179,9 @@ inline maxsim_jit::Call OpProblem::call(const OpTensors &tensors) const {
   for (std::size_t f = 0; f < op->features.size(); ++f) {
     if (op->features[f].source != FeatureSpec::Source::flag) continue;
     call.flag(op->features[f].flag, ((features >> f) & 1U) != 0);
+  }
+  for (const ParamSpec &param : op->params) {
+    if (param.size >= 0) call.param(param.id, sizes[static_cast<std::size_t>(param.size)]);
   }
   return call;
 }

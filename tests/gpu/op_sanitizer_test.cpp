@@ -1,6 +1,6 @@
-// Small problems of fp8_forward, fused_head_forward and fp8_quantize for compute-sanitizer: every candidate in every
-// layout class it takes, with all features and with none, each operand exactly as large as its tensor. gpu_check.sh
-// runs this file under memcheck and racecheck.
+// Small problems of fp8_forward, fused_head_forward, fp8_quantize and the residual ops for compute-sanitizer: every
+// candidate in every layout class it takes, with all features and with none, each operand exactly as large as its
+// tensor. gpu_check.sh runs this file under memcheck and racecheck.
 //
 // MSJ_GPU_CACHE keeps the contexts' caches, so that a run under the sanitizer finds what a plain run compiled;
 // MSJ_GPU_SECONDS ends it early, saying how far it came.
@@ -34,6 +34,11 @@ OpProblem small(msj_op op, std::vector<DType> own) {
   if (op == MSJ_FP8_QUANTIZE) {
     p.resize({{"N", 5}, {"L", 141}, {"d", 72}});
     p.fill = Fill::special;
+  } else if (op == MSJ_RESIDUAL_FORWARD || op == MSJ_RESIDUAL_NORMS) {
+    p.resize({{"Nd", 9}, {"N", 141}, {"K", 37}, {"d", 72}, {"nbits", 2}});
+    if (op == MSJ_RESIDUAL_FORWARD) p.resize({{"Nq", 2}, {"Lq", 75}, {"Ld", 141}});
+    p.fill = Fill::integers;
+    p.broken = true;
   } else {
     p.resize({{"Nq", 2}, {"Nd", 5}, {"Lq", 75}, {"Ld", 141}});
     if (op == MSJ_FP8_FORWARD) p.resize({{"d", 72}});
@@ -73,6 +78,16 @@ struct Program {
     }
   }
 
+  static void check_norms(const OpResults &got, const OpResults &want) {
+    ScoreCheck check;
+    for (std::size_t i = 0; i < got[MSJ_RESIDUAL_NORMS_INV_NORMS].size(); ++i) {
+      if (got[MSJ_RESIDUAL_NORMS_INV_NORMS][i] == want[MSJ_RESIDUAL_NORMS_INV_NORMS][i]) continue;  // or untouched
+      const float expected = std::bit_cast<float>(want[MSJ_RESIDUAL_NORMS_INV_NORMS][i]);
+      check.take(i, std::bit_cast<float>(got[MSJ_RESIDUAL_NORMS_INV_NORMS][i]), expected, 1e-6 * std::abs(expected));
+    }
+    CHECK(check.complaint() == "");
+  }
+
   // Integers are exact; normalized ones are not.
   void launch(const Step &step) const {
     CAPTURE(step.problem.text());
@@ -82,6 +97,7 @@ struct Program {
     const OpResults got = instance.run(context);
     const OpResults want = instance.reference(context);
     CHECK(instance.damage() == "");
+    if (step.problem.op->id == MSJ_RESIDUAL_NORMS) return check_norms(got, want);
     if (find_named(step.problem.op->features, "normalize") < 0 || !step.problem.has("normalize")) {
       CHECK(difference(step.problem, got, want) == "");
       return;
@@ -97,10 +113,14 @@ struct Program {
 };
 
 std::vector<Program> programs(const std::string &root) {
-  const std::vector<OpProblem> problems = {
-      small(MSJ_FUSED_HEAD_FORWARD, {DType::bf16}), small(MSJ_FP8_FORWARD, {DType::fp8_e4m3, DType::fp8_e5m2}),
-      small(MSJ_FUSED_HEAD_FORWARD, {DType::f32}), small(MSJ_FP8_QUANTIZE, {DType::f32, DType::fp8_e4m3}),
-      small(MSJ_FP8_QUANTIZE, {DType::bf16, DType::fp8_e5m2})};
+  const std::vector<OpProblem> problems = {small(MSJ_FUSED_HEAD_FORWARD, {DType::bf16}),
+                                           small(MSJ_FP8_FORWARD, {DType::fp8_e4m3, DType::fp8_e5m2}),
+                                           small(MSJ_FUSED_HEAD_FORWARD, {DType::f32}),
+                                           small(MSJ_FP8_QUANTIZE, {DType::f32, DType::fp8_e4m3}),
+                                           small(MSJ_FP8_QUANTIZE, {DType::bf16, DType::fp8_e5m2}),
+                                           small(MSJ_RESIDUAL_FORWARD, {DType::f16, DType::f16}),
+                                           small(MSJ_RESIDUAL_FORWARD, {DType::bf16, DType::f32}),
+                                           small(MSJ_RESIDUAL_NORMS, {DType::f16})};
   std::vector<Program> all;
   for (std::size_t i = 0; i < problems.size(); ++i) all.emplace_back(problems[i], fmt::format("{}/{}", root, i));
   return all;

@@ -218,12 +218,59 @@ class Maker {
   return bits;
 }
 
+// Documents of an index of N tokens, scattered and overlapping, some without tokens; of a broken problem, some that are
+// not inside it. Bits of an int64 are those of its lower half, as signed.
+struct PackedDocuments {
+  Bits starts, lengths;
+
+  explicit PackedDocuments(const OpProblem &problem) {
+    Maker maker(problem.seed * 1'000'003 + 5);
+    const auto tokens = static_cast<std::uint32_t>(problem.size("N"));
+    for (std::int64_t j = 0; j < problem.size("Nd"); ++j) {
+      std::uint32_t length = maker.one_in(8) ? 0 : maker.below(tokens + 1);
+      if (!maker.one_in(4)) length = std::min(length, static_cast<std::uint32_t>(5'000));
+      std::uint32_t start = maker.below(tokens - length + 1);
+      if (problem.broken && maker.one_in(4)) {
+        constexpr std::array<std::uint32_t, 4> kStarts = {0xFFFFFFFF, 0x80000000, 0x7FFFFFFF, 0};
+        if (maker.one_in(3))
+          length = maker.one_in(2) ? 0x80000000 + maker.below(7) : 0x7FFFFFFF;
+        else
+          start = maker.one_in(5) ? tokens - length + 1 : kStarts.at(maker.below(4));
+      }
+      starts.push_back(start);
+      lengths.push_back(length);
+    }
+  }
+};
+
+[[nodiscard]] inline Bits make_codes(Maker &maker, const OpProblem &problem, const Placement &at) {
+  const std::int64_t count = problem.size("K");
+  Bits bits(static_cast<std::size_t>(at.elements()));
+  for (std::uint32_t &code : bits) {
+    code = maker.below(static_cast<std::uint32_t>(count));
+    if (!problem.broken || !maker.one_in(50)) continue;
+    code = maker.one_in(2) ? static_cast<std::uint32_t>(count) : 0x80000000 + maker.below(0x7FFFFFFF);
+  }
+  return bits;
+}
+
 // The elements of an input, a function of the seed and the operand's place in the table: what else a problem has does
 // not change them.
 [[nodiscard]] inline Bits make_elements(const OpProblem &problem, std::size_t operand, const Placement &at) {
   Maker maker(problem.seed * 1'000'003 + 11 * (operand + 1));
   const DtypeRule &rule = problem.op->operands[operand].dtype;
+  const OperandSpec &spec = problem.op->operands[operand];
   if (rule.kind != DtypeRule::Kind::fixed) return make_matrix(maker, problem, at.dtype, at);
+  if (spec.content == Content::codes) return make_codes(maker, problem, at);
+  if (spec.content == Content::starts) return PackedDocuments(problem).starts;
+  if (rule.canonical == DType::i32 && find_named(problem.op->operands, "d_starts") >= 0) {
+    return PackedDocuments(problem).lengths;
+  }
+  if (rule.canonical == DType::u8) {
+    Bits bits(static_cast<std::size_t>(at.elements()));
+    for (std::uint32_t &byte : bits) byte = maker.below(256);
+    return bits;
+  }
   if (rule.canonical == DType::i8) return make_mask(maker, at.dtype, at);
   if (rule.canonical == DType::i32) return make_lengths(maker, problem, at);
   Bits bits(static_cast<std::size_t>(at.elements()));

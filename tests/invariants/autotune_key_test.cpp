@@ -2,6 +2,7 @@
 // of a bucket shares its entry, and another bucket or dtype is another entry.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <type_traits>
@@ -52,10 +53,10 @@ struct Edge {
 
 // The edges that the rules file gives to a size of the op; for static sizes some steps of the rounding.
 std::vector<std::int64_t> edges_of(const SizeSpec &size) {
+  if (!size.accepted.empty()) return {size.accepted.begin(), size.accepted.end()};
   const auto rules = nlohmann::json::parse(tune::BucketRules::embedded());
-  if (rules["edges"].contains(std::string(size.name))) {
-    return rules["edges"][std::string(size.name)]["edges"].get<std::vector<std::int64_t>>();
-  }
+  const std::string name(size.edges_name());
+  if (rules["edges"].contains(name)) return rules["edges"][name]["edges"].get<std::vector<std::int64_t>>();
   std::vector<std::int64_t> edges;
   for (const std::int64_t edge : {16, 128, 240, 256, 320, 1024, 1280, 3840, 4096}) {
     if (edge <= size.max) edges.push_back(edge);
@@ -120,6 +121,8 @@ TEST_CASE("sizes share an entry up to each edge of their bucket, and not past it
       if (!spec.is_static) wanted.insert(wanted.end(), {edges.back() * 8, std::int64_t{1} << 29});
       for (const std::int64_t value : wanted) {
         if (value < 1 || value > spec.max) continue;
+        const bool is_accepted = std::find(spec.accepted.begin(), spec.accepted.end(), value) != spec.accepted.end();
+        if (!spec.accepted.empty() && !is_accepted) continue;
         CAPTURE(value);
         shape.sizes[size] = value;
         buckets.insert(rules.bucket(*op.spec, shape.sizes).edges[size]);

@@ -19,6 +19,7 @@ TEST_CASE("a bound call is what the table says, for every feature set, dtype and
           CallShape shape = small_call(*op.spec, set, streamed);
           shape.own = own;
           shape.alternative = set;
+          shape.featureless = true;  // every size has an operand that gives it
           OpCall call(shape);
           const BoundCall bound = ops::bind(call.call(), ops::DataRule::needed);
           CHECK(bound.op == op.spec);
@@ -151,4 +152,52 @@ TEST_CASE("inputs whose elements are more than their places, or than any number,
   msj_tensor &d = call.tensor("d");
   d.strides[0] = d.strides[1] = d.strides[2] = 1;
   CHECK_NOTHROW(ops::check_results_apart(ops::bind(call.call(), ops::DataRule::needed)));
+}
+
+TEST_CASE("sizes of a residual index: what follows from others has to agree, and the hint is a param") {
+  const OpSpec &op = *ops::find_op("residual_forward")->spec;
+  const auto size = [&](const BoundCall &bound, std::string_view name) {
+    return bound.sizes[static_cast<std::size_t>(find_named(op.sizes, name))];
+  };
+  CallShape shape = small_call(op);
+  const auto sentence = [&](const auto &change) {
+    OpCall call(shape);
+    change(call);
+    try {
+      (void)ops::bind(call.call(), ops::DataRule::needed);
+    } catch (const Error &error) {
+      return std::string(error.what());
+    }
+    return std::string("accepted");
+  };
+  CHECK(sentence([](OpCall &) {}) == "accepted");
+  CHECK(sentence([](OpCall &call) { call.tensor("bucket_weights").shape[0] = 8; }) ==
+        "nbits is 3; 1, 2, 4, 8 is accepted");
+  CHECK(sentence([](OpCall &call) { call.tensor("bucket_weights").shape[0] = 5; }) ==
+        "shape[0] of bucket_weights is 5; 2^nbits is accepted, nbits 1, 2, 4, 8");
+  CHECK(sentence([](OpCall &call) { call.tensor("residuals").shape[1] = 31; }) ==
+        "shape[1] of residuals is 31; 32 is accepted, the bytes of d 128 of nbits 2");
+  CHECK(sentence([](OpCall &call) { call.drop("d_starts"); }).starts_with("d_starts is absent"));
+  for (const std::int64_t hint : {0, 17, 5000}) {
+    shape.sizes[static_cast<std::size_t>(find_named(op.sizes, "Ld"))] = hint;
+    OpCall call(shape);
+    CHECK(size(ops::bind(call.call(), ops::DataRule::needed), "Ld") == hint);
+  }
+  OpCall without(shape);
+  without.call().param_count = 0;
+  CHECK(size(ops::bind(without.call(), ops::DataRule::needed), "Ld") == 256);
+  CHECK(size(ops::bind(without.call(), ops::DataRule::needed), "nbits") == 2);
+}
+
+TEST_CASE("documents of residual_norms are given by both operands or by neither") {
+  CallShape shape = small_call(*ops::find_op("residual_norms")->spec);
+  shape.featureless = true;
+  for (const char *operand : {"d_starts", "d_lengths"}) {
+    OpCall call(shape);
+    call.drop(operand);
+    CHECK_THROWS_AS((void)ops::bind(call.call(), ops::DataRule::needed), Error);
+    call.drop("d_starts");
+    call.drop("d_lengths");
+    CHECK_NOTHROW((void)ops::bind(call.call(), ops::DataRule::needed));
+  }
 }

@@ -53,7 +53,16 @@ TEST_CASE("indices point into the table, features come from one place, and sweep
     std::set<int> feature_operands;
     std::uint64_t flags = 0;
     for (const OperandSpec &operand : op.spec->operands) {
-      for (int r = 0; r < operand.rank; ++r) CHECK(operand.dims[static_cast<std::size_t>(r)] < sizes);
+      for (int r = 0; r < operand.rank; ++r) {
+        const int dim = operand.dims[static_cast<std::size_t>(r)];
+        const bool is_extent = dim >= kMaxSizes && dim - kMaxSizes < static_cast<int>(op.spec->extents.size());
+        CHECK((dim < sizes || is_extent));
+      }
+      if (operand.content != Content::as_dtype) CHECK(operand.content_size >= 0);
+      if (operand.together_with >= 0) {
+        const OperandSpec &other = op.spec->operands[static_cast<std::size_t>(operand.together_with)];
+        CHECK((operand.optional && other.optional && other.together_with >= 0));
+      }
       if (operand.dtype.kind != DtypeRule::Kind::follows) CHECK_FALSE(operand.dtype.accepted.empty());
       if (operand.streamed) CHECK_FALSE(operand.is_result);
     }
@@ -67,6 +76,11 @@ TEST_CASE("indices point into the table, features come from one place, and sweep
         CHECK((operand.optional || (feature.source == FeatureSpec::Source::rank && operand.may_be_single)));
       }
     }
+    for (const ExtentSpec &extent : op.spec->extents) {
+      CHECK(extent.size < sizes);
+      CHECK((extent.rule == ExtentSpec::Rule::packed_bits) == (extent.bits >= 0));
+    }
+    for (const ParamSpec &param : op.spec->params) CHECK(param.size < sizes);
     for (const int size : op.spec->cut_order) CHECK_FALSE(op.spec->sizes[static_cast<std::size_t>(size)].is_static);
     CHECK((op.spec->representative_features & ~op.spec->all_features()) == 0);
   }
@@ -109,6 +123,8 @@ TEST_CASE("launch geometry stays within a launch's limits at any size") {
               const LaunchList list = path.geometry(
                   {config, sizes, key.bucket().static_sizes(), dtypes.all(), sm_count, op.spec->all_features()});
               REQUIRE(list.count >= 1);
+              CHECK(list.rounds >= 1);
+              CHECK((list.rounds == 1 || op.spec->in_rounds));
               for (int k = 0; k < list.count; ++k) {
                 const KernelLaunch &launch = list.launches[static_cast<std::size_t>(k)];
                 CAPTURE(to_string(config));

@@ -48,6 +48,7 @@ struct CallShape {
   for (std::size_t i = 0; i < op.sizes.size(); ++i) {
     const SizeSpec &size = op.sizes[i];
     sizes[i] = size.default_value != 0 ? size.default_value : size.is_static ? std::min(statics, size.max) : next;
+    if (!size.accepted.empty()) sizes[i] = size.accepted[size.accepted.size() / 2 - 1];
     next += 14;
   }
   return sizes;
@@ -128,6 +129,13 @@ class OpCall {
     call_.op = op_.id;
     call_.operands = pointers_.data();
     call_.operand_count = op_.operands.size();
+    for (const ParamSpec &param : op_.params) {
+      if (param.size < 0) continue;
+      msj_param &given = params_[call_.param_count++];
+      given.id = param.id;
+      given.value.i = shape.sizes[static_cast<std::size_t>(param.size)];
+    }
+    call_.params = params_.data();
     call_.workspace = reinterpret_cast<void *>(kFirstAddress - kBetween);
     call_.workspace_size = static_cast<std::size_t>(kBetween);  // more than any config needs
     for (std::size_t f = 0; f < op_.features.size(); ++f) {
@@ -182,7 +190,7 @@ class OpCall {
     std::int64_t stride = strides == Strides::inner_two ? 2 : 1;
     for (int r = tensor.rank == operand.rank ? operand.rank - 1 : -1; r >= 0; --r) {
       const auto dim = static_cast<std::size_t>(r);
-      tensor.shape[dim] = shape.sizes[static_cast<std::size_t>(operand.dims[dim])];
+      tensor.shape[dim] = dim_size(op_, shape.sizes, operand.dims[dim]);
       tensor.strides[dim] = stride;
       stride *= std::max<std::int64_t>(tensor.shape[dim], 1);
       if (r == operand.rank - 1 && strides == Strides::odd_rows) {
@@ -204,6 +212,7 @@ class OpCall {
   std::array<DType, kMaxOperands> dtypes_{};
   std::array<msj_tensor, kMaxOperands> tensors_{};
   std::array<const msj_tensor *, kMaxOperands> pointers_{};
+  std::array<msj_param, kMaxParams> params_{};
   msj_call call_{};
 };
 

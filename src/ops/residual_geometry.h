@@ -1,0 +1,41 @@
+// Launch geometry of residual_forward's table path in closed form: what kernels/residual_forward.table.cu works out for
+// itself, worked out again on the host. Pure functions; any thread.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/op_spec.h"
+
+namespace msj::ops {
+
+struct TableTile {
+  int team = 0;        // warps of a block, which share a document
+  int stages = 0;      // of each warp's ring, 2 to 6
+  int min_blocks = 0;  // blocks that share a multiprocessor
+  int persistent = 0;  // 0: a block per document (x query group); n: n blocks per multiprocessor, which loop
+};
+
+struct TableSizes {
+  std::int64_t Nq, Nd, Lq, K;
+};
+
+inline constexpr std::int64_t kTableBytes = std::int64_t{1} << 28;  // of T in one round
+
+int table_threads(const TableTile &tile);
+// Dynamic shared memory of a block of scores, every feature on, and of one that makes T.
+std::int64_t table_shared_bytes(const TableTile &tile, int static_d, int nbits);
+std::int64_t table_products_shared_bytes(int static_d);
+// Registers that a thread of the scores needs, a little generously.
+int table_registers(int static_d, Layout layout);
+
+// T of the largest round.
+std::int64_t table_workspace_bytes(const TableSizes &sizes);
+// Rounds of two launches: T (entry 0), scores (entry 1).
+LaunchList table_launch(const TableTile &tile, const TableSizes &sizes, int static_d, int nbits, int sm_count);
+
+// "" if every feature set can run with this tile, else one sentence. K and Lq: the bucket's edges.
+std::string table_admission(const TableTile &tile, int static_d, int nbits, Layout layout, std::int64_t K,
+                            std::int64_t Lq, std::int64_t shared_limit_bytes);
+
+}  // namespace msj::ops
