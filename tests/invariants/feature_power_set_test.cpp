@@ -6,7 +6,6 @@
 
 #include <filesystem>
 
-#include "ops/bind.h"
 #include "support/child_task.h"
 #include "support/session.h"
 #include "support/tiny_kernels.h"
@@ -30,23 +29,13 @@ Case case_of(const OpSpec &op, FakeGpu &) {
   return {op, shape, std::int64_t{1} << op.features.size(), session.sweep_compiles(shape)};
 }
 
-// Kernels that a ready call of this shape launches.
-std::size_t kernels_of(Session &session, const CallShape &shape) {
-  OpCall call(shape);
-  const BoundCall bound = ops::bind(call.call(), ops::DataRule::ignored);
-  const ops::Ready &ready = *session.pipeline().prepare(bound, {});
-  const LaunchList list = ready.path->geometry(
-      {ready.config, bound.sizes, ready.static_sizes, bound.dtypes, ready.sm_count, bound.features});
-  return static_cast<std::size_t>(list.count * list.rounds);
-}
-
 void run_sets(Session &session, FakeGpu &gpu, CallShape shape, const std::vector<FeatureSet> &sets, Strides streamed) {
   shape.streamed = streamed;
   for (const FeatureSet set : sets) {
     shape.features = set;
     const std::size_t before = gpu->launch_count();
     session.must_run(shape);
-    CHECK(gpu->launch_count() == before + kernels_of(session, shape));
+    CHECK(gpu->launch_count() == before + session.kernels_of(shape));
   }
 }
 
