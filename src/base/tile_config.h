@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -13,6 +14,11 @@ namespace msj {
 class Tunables {
  public:
   using Value = std::pair<std::string, int>;
+
+  Tunables() = default;
+  Tunables(std::initializer_list<Value> values) {
+    for (const auto &[name, value] : values) (*this)[name] = value;
+  }
 
   // The value of this name, 0 where there was none.
   int &operator[](std::string_view name) {
