@@ -158,7 +158,11 @@ TEST_CASE("what a kernel is given is what the caller gave, in the order of the t
       for (std::size_t i = 0; i < op.spec->sizes.size(); ++i) {
         expected.push_back(static_cast<std::uint64_t>(shape.sizes[i]));
       }
-      for (const ParamSpec &param : op.spec->params) expected.push_back(static_cast<std::uint64_t>(param.default_int));
+      for (const ParamSpec &param : op.spec->params) {
+        const std::int64_t given =
+            param.size >= 0 ? shape.sizes[static_cast<std::size_t>(param.size)] : param.default_int;
+        expected.push_back(static_cast<std::uint64_t>(given));
+      }
       for (std::size_t i = 0; i < op.spec->operands.size(); ++i) {
         const OperandSpec &operand = op.spec->operands[i];
         if (!has_run_time_dtype(operand)) continue;
