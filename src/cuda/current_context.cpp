@@ -47,10 +47,15 @@ CUdevice device_of_context(const Driver &driver, CUcontext context) {
 }  // namespace
 
 ContextGuard::ContextGuard(const Driver &driver, CUcontext context) : driver_(driver) {
+  CUcontext current = nullptr;
+  driver_.check(driver_.CtxGetCurrent(&current), "cuCtxGetCurrent");
+  if (current == context) return;
   driver_.check(driver_.CtxPushCurrent(context), "cuCtxPushCurrent");
+  pushed_ = true;
 }
 
 ContextGuard::~ContextGuard() {
+  if (!pushed_) return;
   CUcontext popped = nullptr;
   (void)driver_.CtxPopCurrent(&popped);
 }
@@ -61,42 +66,51 @@ RelaxedCapture::RelaxedCapture(const Driver &driver) : driver_(driver) {
 
 RelaxedCapture::~RelaxedCapture() { (void)driver_.ThreadExchangeStreamCaptureMode(&previous_); }
 
+PrimaryContexts::PrimaryContexts(std::shared_ptr<const Driver> driver)
+    : driver_(std::move(driver)), contexts_(static_cast<std::size_t>(driver_->device_count())) {}
+
 PrimaryContexts::~PrimaryContexts() {
   for (std::size_t ordinal = 0; ordinal < contexts_.size(); ++ordinal) {
     CUdevice device = 0;
-    if (contexts_[ordinal] == nullptr) continue;
+    if (contexts_[ordinal].load() == nullptr) continue;
     if (driver_->DeviceGet(&device, static_cast<int>(ordinal)) != CUDA_SUCCESS) continue;
     (void)driver_->DevicePrimaryCtxRelease(device);
   }
 }
 
 CUcontext PrimaryContexts::of(int device) {
-  const CUdevice handle = device_of(*driver_, device);
   const auto ordinal = static_cast<std::size_t>(device);
-  const std::scoped_lock lock(mutex_);
-  if (contexts_.size() <= ordinal) contexts_.resize(ordinal + 1, nullptr);
-  if (contexts_[ordinal] == nullptr) {
-    driver_->check(driver_->DevicePrimaryCtxRetain(&contexts_[ordinal], handle), "cuDevicePrimaryCtxRetain");
+  if (ordinal < contexts_.size()) {
+    if (CUcontext retained = contexts_[ordinal].load(std::memory_order_acquire)) return retained;
   }
-  return contexts_[ordinal];
+  const CUdevice handle = device_of(*driver_, device);
+  const std::scoped_lock lock(retain_mutex_);
+  CUcontext context = contexts_[ordinal].load(std::memory_order_acquire);
+  if (context == nullptr) {
+    driver_->check(driver_->DevicePrimaryCtxRetain(&context, handle), "cuDevicePrimaryCtxRetain");
+    contexts_[ordinal].store(context, std::memory_order_release);
+  }
+  return context;
 }
 
 CallContext context_of_call(const Driver &driver, PrimaryContexts &primary, void *stream, int device) {
-  const CUdevice wanted = device_of(driver, device);
   CallContext call;
   call.context = context_of_stream(driver, primary, stream, device);
-  const CUdevice actual = device_of_context(driver, call.context);
-  if (actual != wanted) {
-    throw_error(MSJ_ERROR_INVALID_ARGUMENT,
-                "stream {} is in a context of device {}, but device is {}; accepted is a "
-                "stream of that device, or a default stream with a context of it current",
-                stream, actual, device);
-  }
   static_assert(sizeof(std::uint64_t) == sizeof(unsigned long long));
   unsigned long long id = 0;
   driver.check(driver.CtxGetId(call.context, &id), "cuCtxGetId");
   call.id = id;
   return call;
+}
+
+void require_device(const Driver &driver, CUcontext context, const void *stream, int device) {
+  const CUdevice wanted = device_of(driver, device);
+  const CUdevice actual = device_of_context(driver, context);
+  if (actual == wanted) return;
+  throw_error(MSJ_ERROR_INVALID_ARGUMENT,
+              "stream {} is in a context of device {}, but device is {}; accepted is a "
+              "stream of that device, or a default stream with a context of it current",
+              stream, actual, device);
 }
 
 bool is_capturing(const Driver &driver, void *stream) {

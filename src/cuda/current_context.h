@@ -3,6 +3,7 @@
 
 #include <cuda.h>
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -12,7 +13,8 @@
 
 namespace msj::cuda {
 
-// Makes `context` current on this thread until destroyed, then restores what was there.
+// Makes `context` current on this thread until destroyed, then restores what was there. Where it is current already,
+// nothing is pushed.
 class ContextGuard {
  public:
   ContextGuard(const Driver &driver, CUcontext context);
@@ -22,6 +24,7 @@ class ContextGuard {
 
  private:
   const Driver &driver_;
+  bool pushed_ = false;
 };
 
 // While alive, this thread's allocations and loads neither break nor join a stream capture elsewhere.
@@ -40,7 +43,7 @@ class RelaxedCapture {
 // The primary contexts that this library retained, released with it.
 class PrimaryContexts {
  public:
-  explicit PrimaryContexts(std::shared_ptr<const Driver> driver) : driver_(std::move(driver)) {}
+  explicit PrimaryContexts(std::shared_ptr<const Driver> driver);
   ~PrimaryContexts();
   PrimaryContexts(const PrimaryContexts &) = delete;
   PrimaryContexts &operator=(const PrimaryContexts &) = delete;
@@ -48,8 +51,8 @@ class PrimaryContexts {
 
  private:
   std::shared_ptr<const Driver> driver_;
-  std::mutex mutex_;
-  std::vector<CUcontext> contexts_;  // by ordinal
+  std::mutex retain_mutex_;
+  std::vector<std::atomic<CUcontext>> contexts_;  // by ordinal; read without the lock
 };
 
 struct CallContext {
@@ -58,8 +61,12 @@ struct CallContext {
 };
 
 // The stream's context; for the default streams (0, 1, 2) the current one; with none current, the primary of `device`.
-// Throws Error(MSJ_ERROR_INVALID_ARGUMENT) if it belongs to another device than `device`.
+// Whether it is that device's is asked by require_device: once for each context, not on every launch.
 [[nodiscard]] CallContext context_of_call(const Driver &driver, PrimaryContexts &primary, void *stream, int device);
+
+// Throws Error(MSJ_ERROR_INVALID_ARGUMENT) if `context`, the one of `stream`, belongs to another device than `device`,
+// or if that is none.
+void require_device(const Driver &driver, CUcontext context, const void *stream, int device);
 
 // True if work on `stream` would be captured, or would break a capture that is under way.
 [[nodiscard]] bool is_capturing(const Driver &driver, void *stream);

@@ -11,6 +11,7 @@
 #include "jit/arguments.h"
 #include "jit/tensor_maps.h"
 #include "ops/bind.h"
+#include "ops/registry.h"
 #include "tune/event_timer.h"
 
 namespace msj::ops {
@@ -72,7 +73,9 @@ Pipeline::Pipeline(Settings settings, Log &log, tune::Progress progress, World w
       root_(settings_, world_.files, log),
       nvrtc_([this] { return cuda::Nvrtc::load(settings_); }),
       specializer_(settings_, root_, nvrtc_, counters_, log),
-      tuner_({settings_, root_, specializer_, nvrtc_, counters_, log, std::move(progress), world_.now}) {}
+      tuner_({settings_, root_, specializer_, nvrtc_, counters_, log, std::move(progress), world_.now}) {
+  for (const Op &op : all_ops()) buckets_.emplace_back(op.spec, tuner_.buckets().of(*op.spec));
+}
 
 Pipeline::~Pipeline() = default;
 
@@ -96,13 +99,18 @@ const cuda::DeviceInfo &Pipeline::device(int ordinal) {
 
 // ---- keys ----------------------------------------------------------------------------------------------------------
 
+tune::ShapeBucket Pipeline::bucket(const BoundCall &call) const {
+  const auto of_op = std::find_if(buckets_.begin(), buckets_.end(), [&](const auto &b) { return b.first == call.op; });
+  return of_op->second.bucket(call.sizes);
+}
+
 tune::AutotuneKey Pipeline::autotune_key(const BoundCall &call) const {
   std::array<DType, kMaxOperands> own{};
   std::size_t count = 0;
   for (std::size_t i = 0; i < call.op->operands.size(); ++i) {
     if (call.op->operands[i].dtype.kind == DtypeRule::Kind::own) own[count++] = call.operands[i].dtype;
   }
-  return {*call.op, tuner_.buckets().bucket(*call.op, call.sizes), tune::DtypeTuple(*call.op, {own.data(), count})};
+  return {*call.op, bucket(call), tune::DtypeTuple(*call.op, {own.data(), count})};
 }
 
 LaunchKey Pipeline::launch_key(const BoundCall &call, std::uint64_t context_id, int device) const {
@@ -113,7 +121,7 @@ LaunchKey Pipeline::launch_key(const BoundCall &call, std::uint64_t context_id, 
   key.features = call.features;
   key.layout = call.layout;
   key.dtypes = call.dtypes;
-  key.edges = tuner_.buckets().bucket(*call.op, call.sizes).edges;
+  key.edges = bucket(call).edges;
   return key;
 }
 
@@ -124,7 +132,7 @@ jit::Specialization Pipeline::specialize(const BoundCall &call, const TileConfig
   specialization.config = config;
   specialization.features = call.features;
   specialization.dtypes = call.dtypes;
-  specialization.static_sizes = tuner_.buckets().bucket(*call.op, call.sizes).static_sizes();
+  specialization.static_sizes = bucket(call).static_sizes();
   specialization.layout = call.layout;
   specialization.architecture = architecture;
   return specialization;
@@ -187,8 +195,9 @@ const Ready *Pipeline::warm_up(const BoundCall &call, const LaunchKey &key, cons
                 "this call of {} ({}, features [{}]) is not ready and {}; msj_prepare a call like it before that",
                 call.op->name, name(call.layout), fmt::join(feature_names(*call.op, call.features), ", "), why);
   };
-  if (frozen_.load()) refuse("the context is frozen");
   const cuda::Driver &driver = *gpu().driver;
+  cuda::require_device(driver, context.context, site.stream, site.device);
+  if (frozen_.load()) refuse("the context is frozen");
   const cuda::ContextGuard current(driver, context.context);
   if (cuda::is_capturing(driver, site.stream)) refuse("its stream is capturing");
   const cuda::RelaxedCapture relaxed(driver);

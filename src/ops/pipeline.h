@@ -80,6 +80,7 @@ class Pipeline {
   };
   [[nodiscard]] Gpu &gpu();
 
+  [[nodiscard]] tune::ShapeBucket bucket(const BoundCall &call) const;
   [[nodiscard]] LaunchKey launch_key(const BoundCall &call, std::uint64_t context_id, int device) const;
   [[nodiscard]] const Ready *warm_up(const BoundCall &call, const LaunchKey &key, const cuda::CallContext &context,
                                      const LaunchSite &site);
@@ -109,6 +110,7 @@ class Pipeline {
   OnceMap<cuda::Module> modules_;  // by cubin hash
   OnceMap<Ready> warming_;         // one creator per launch key; the table below holds what came of it
   ReadyTable ready_;
+  std::vector<std::pair<const OpSpec *, tune::OpBuckets>> buckets_;  // of every op
 };
 
 }  // namespace msj::ops

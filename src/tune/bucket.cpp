@@ -173,23 +173,33 @@ std::int64_t BucketRules::round_static(std::int64_t size) const {
   return at_least;  // not reached: the last step has no end
 }
 
-ShapeBucket BucketRules::bucket(const OpSpec &op, const Sizes &sizes) const {
-  ShapeBucket bucket{version_, &op, {}};
+OpBuckets::OpBuckets(const BucketRules &rules, const OpSpec &op) : rules_(&rules), op_(&op) {
   for (std::size_t i = 0; i < op.sizes.size(); ++i) {
     const SizeSpec &spec = op.sizes[i];
-    if (!spec.in_bucket && !spec.is_static) continue;
-    if (const Edges *edges = edges_of(spec.edges_name())) {
-      bucket.edges[i] = edges->edge_of(sizes[i]);
-    } else if (!spec.accepted.empty()) {
-      bucket.edges[i] = sizes[i];
-    } else if (spec.is_static) {
-      bucket.edges[i] = round_static(sizes[i]);
-    } else {
+    edges_[i] = rules.edges_of(spec.edges_name());
+    if (edges_[i] == nullptr && spec.accepted.empty() && spec.in_bucket && !spec.is_static) {
       throw_error(MSJ_ERROR_INTERNAL, "configs/buckets.json has no edges for {} of {}", spec.name, op.name);
+    }
+  }
+}
+
+ShapeBucket OpBuckets::bucket(const Sizes &sizes) const {
+  ShapeBucket bucket{rules_->version(), op_, {}};
+  for (std::size_t i = 0; i < op_->sizes.size(); ++i) {
+    const SizeSpec &spec = op_->sizes[i];
+    if (!spec.in_bucket && !spec.is_static) continue;
+    if (edges_[i] != nullptr) {
+      bucket.edges[i] = edges_[i]->edge_of(sizes[i]);
+    } else {
+      bucket.edges[i] = spec.accepted.empty() ? rules_->round_static(sizes[i]) : sizes[i];
     }
   }
   return bucket;
 }
+
+OpBuckets BucketRules::of(const OpSpec &op) const { return {*this, op}; }
+
+ShapeBucket BucketRules::bucket(const OpSpec &op, const Sizes &sizes) const { return of(op).bucket(sizes); }
 
 // ---- representative sizes -----------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@
 // size of a new op needs a line here and no code.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <limits>
 #include <map>
@@ -46,6 +47,8 @@ struct ShapeBucket {
   [[nodiscard]] Sizes static_sizes() const;
 };
 
+class OpBuckets;
+
 class BucketRules {
  public:
   // Throws Error(MSJ_ERROR_INTERNAL) for a text that is no rules file.
@@ -54,7 +57,8 @@ class BucketRules {
 
   [[nodiscard]] int version() const { return version_; }
   [[nodiscard]] std::int64_t round_static(std::int64_t size) const;
-  // Throws Error(MSJ_ERROR_INTERNAL) for a size of the op that the file has no edges for.
+  // The rules of one op's sizes. Throws Error(MSJ_ERROR_INTERNAL) for a size that the file has no edges for.
+  [[nodiscard]] OpBuckets of(const OpSpec &op) const;
   [[nodiscard]] ShapeBucket bucket(const OpSpec &op, const Sizes &sizes) const;
 
   // The sizes that a sweep times: a function of the bucket and dtypes alone, off tile multiples, static sizes
@@ -64,6 +68,7 @@ class BucketRules {
   [[nodiscard]] Sizes representative(const ShapeBucket &bucket, std::span<const DType> dtypes) const;
 
  private:
+  friend class OpBuckets;
   struct Edges {
     std::vector<std::int64_t> edges;
     bool more = false;  // above the last edge: kMore; else the last edge
@@ -83,6 +88,20 @@ class BucketRules {
   int version_ = 0;
   std::map<std::string, Edges, std::less<>> edges_;
   std::vector<StaticStep> static_steps_;
+};
+
+// The rules of one op's sizes, found by name once: every launch asks for its bucket. Lives no longer than the rules.
+class OpBuckets {
+ public:
+  [[nodiscard]] ShapeBucket bucket(const Sizes &sizes) const;
+
+ private:
+  friend class BucketRules;
+  OpBuckets(const BucketRules &rules, const OpSpec &op);
+
+  const BucketRules *rules_;
+  const OpSpec *op_;
+  std::array<const BucketRules::Edges *, kMaxSizes> edges_{};  // null: the static rule, or the size as it is
 };
 
 // Bytes of all operands and results at these sizes (contiguous, all present).

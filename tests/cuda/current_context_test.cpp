@@ -136,12 +136,16 @@ TEST_CASE("ids tell contexts apart, even one made after another was destroyed") 
 TEST_CASE("a stream or a current context of another device than the call's is an error that names both") {
   TwoDevices gpu;
   const CUstream stream = gpu.fake.create_stream(gpu.second_context, 0);
-  auto failure = world::failure_of([&] { (void)context_of_call(*gpu.driver, gpu.primary, stream, 0); });
+  const auto failure_on = [&](void *on) {
+    const auto context = context_of_call(*gpu.driver, gpu.primary, on, 0);
+    return world::failure_of([&] { cuda::require_device(*gpu.driver, context.context, on, 0); });
+  };
+  auto failure = failure_on(stream);
   CHECK(failure.status == MSJ_ERROR_INVALID_ARGUMENT);
   CHECK_NAMES(failure, "device 1");
   CHECK_NAMES(failure, "device is 0");
   const ContextGuard guard(*gpu.driver, gpu.second_context);
-  failure = world::failure_of([&] { (void)context_of_call(*gpu.driver, gpu.primary, nullptr, 0); });
+  failure = failure_on(nullptr);
   CHECK(failure.status == MSJ_ERROR_INVALID_ARGUMENT);
   CHECK(gpu.fake.stack_depth() == 1);
 }

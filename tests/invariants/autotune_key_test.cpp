@@ -126,7 +126,9 @@ TEST_CASE("sizes share an entry up to each edge of their bucket, and not past it
         CAPTURE(value);
         shape.sizes[size] = value;
         buckets.insert(rules.bucket(*op.spec, shape.sizes).edges[size]);
-        CHECK(run_and_count(session, cache.path(), shape) == buckets.size());
+        OpCall call(shape);  // prepared alone: so many queries may be very many launches
+        REQUIRE(msj_prepare(session.get(), &call.call(), nullptr, nullptr) == MSJ_OK);
+        CHECK(entry_files(cache.path()).size() == buckets.size());
       }
       CHECK(session.stats().sweeps == static_cast<std::int64_t>(buckets.size()));
       CHECK(buckets.size() > 1);

@@ -27,8 +27,8 @@ nlohmann::json key_of_image(const std::string &cache, const fake::Launch &launch
   return {};
 }
 
-std::map<std::string, int, std::less<>> tunables_of(const nlohmann::json &config) {
-  std::map<std::string, int, std::less<>> tunables;
+Tunables tunables_of(const nlohmann::json &config) {
+  Tunables tunables;
   for (const auto &[name, value] : config.items()) tunables[name] = value.get<int>();
   return tunables;
 }

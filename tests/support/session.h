@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "api/context.h"
+#include "ops/bind.h"
 #include "support/fake_cuda.h"
 #include "support/op_calls.h"
 #include "support/scratch.h"
@@ -115,6 +116,15 @@ class Session {
   }
   [[nodiscard]] tune::Admission admission(const CallShape &shape) {
     return tune::admit(tune::CandidateSpace::embedded(*shape.op), key(shape), pipeline().device(0).limits);
+  }
+  // Kernels that a call of this shape launches.
+  [[nodiscard]] std::size_t kernels_of(const CallShape &shape) {
+    OpCall call(shape);
+    const BoundCall bound = ops::bind(call.call(), ops::DataRule::ignored);
+    const ops::Ready &ready = *pipeline().prepare(bound, {});
+    const LaunchList list = ready.path->geometry(
+        {ready.config, bound.sizes, ready.static_sizes, bound.dtypes, ready.sm_count, bound.features});
+    return static_cast<std::size_t>(list.count * list.rounds);
   }
   // (candidate, layout class) pairs of a sweep.
   [[nodiscard]] std::int64_t sweep_compiles(const CallShape &shape) {

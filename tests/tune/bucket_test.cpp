@@ -166,20 +166,20 @@ TEST_CASE("representative sizes: the documents are cut first, then queries, docu
 
 TEST_CASE("bucket rules: a size of a new op needs a line in the file and no code") {
   auto json = nlohmann::json::parse(BucketRules::embedded());
-  static constexpr std::array<SizeSpec, 2> kSizes = {{{"K", false, 1 << 30}, {"nbits", true, 8}}};
+  static constexpr std::array<SizeSpec, 2> kSizes = {{{"M", false, 1 << 30}, {"nbits", true, 8}}};
   OpSpec op = kToy;
   op.sizes = kSizes;
   op.operands = {};
   op.cut_order = {};
   op.multiply_adds = [](const Sizes &) { return 1.0; };
-  CHECK_THROWS_WITH_AS((void)rules().bucket(op, {1000, 4}), "configs/buckets.json has no edges for K of toy", Error);
-  json["edges"]["K"] = {{"edges", {4096, 65536}}, {"above", "more"}, {"representative", {4001, 30001, 130001}}};
+  CHECK_THROWS_WITH_AS((void)rules().bucket(op, {1000, 4}), "configs/buckets.json has no edges for M of toy", Error);
+  json["edges"]["M"] = {{"edges", {4096, 65536}}, {"above", "more"}, {"representative", {4001, 30001, 130001}}};
   json["edges"]["nbits"] = {{"edges", {1, 2, 4, 8}}, {"above", "last"}, {"representative", {1, 2, 4, 8}}};
   CHECK(parse_failure(json.dump()).find("not odd") != std::string::npos);
   json["edges"]["nbits"] = {{"edges", {1, 3, 5}}, {"above", "last"}, {"representative", {1, 3, 5}}};
   const BucketRules more = BucketRules::parse(json.dump());
   const ShapeBucket bucket = more.bucket(op, {70000, 3});
-  CHECK(bucket.text() == "Kmore-nbits3");
+  CHECK(bucket.text() == "Mmore-nbits3");
   CHECK(more.representative(bucket, {}) == Sizes{130001, 3});
 }
 
