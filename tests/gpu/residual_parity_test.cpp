@@ -213,24 +213,38 @@ TEST_CASE("small integers are exact in residual_forward, broken codes and docume
   });
   std::size_t nans = 0;
   for (const Outcome &outcome : outcomes) nans += outcome.nans;
-  CHECK(nans > 100);
+  CHECK(nans > (is_quick() ? 20 : 100));
   fmt::print("residual: bit-equal to the reference: table {}, gather {} problems, {} scores of NaN, seed {}\n",
              runs_of(outcomes, "table"), runs_of(outcomes, "gather"), nans, test_seed());
 }
 
 namespace {
 
-// NaN and infinities in up to two elements of Q, centroids and weights; few weights would be everywhere.
-void plant(OpShapes &shapes, OpInstance &instance) {
+void replace_zeros(OpShapes &shapes, OpInstance &instance, std::size_t operand) {
+  const DType dtype = instance.problem().dtype(operand);
+  Bits bits = instance.elements(operand);
+  for (std::uint32_t &element : bits) {
+    if (element == 0) element = encode(dtype, shapes.one_in(2) ? -1.0 : 1.0);
+  }
+  instance.set(operand, bits);
+}
+
+// NaN and infinities in up to two elements of Q, centroids and weights; of weights where there are 16 at least, as each
+// of few is in every row. With `infinities_alone` none in Q, and no zero there, which would make NaN of an infinity.
+void plant(OpShapes &shapes, OpInstance &instance, bool infinities_alone) {
+  const OpProblem &p = instance.problem();
+  if (infinities_alone) replace_zeros(shapes, instance, MSJ_RESIDUAL_FORWARD_Q);
   for (const std::size_t operand :
        {MSJ_RESIDUAL_FORWARD_Q, MSJ_RESIDUAL_FORWARD_CENTROIDS, MSJ_RESIDUAL_FORWARD_BUCKET_WEIGHTS}) {
-    if (operand == MSJ_RESIDUAL_FORWARD_BUCKET_WEIGHTS && instance.problem().size("nbits") < 4) continue;
+    if (operand == MSJ_RESIDUAL_FORWARD_BUCKET_WEIGHTS && p.size("nbits") < 4) continue;
+    if (operand == MSJ_RESIDUAL_FORWARD_Q && infinities_alone) continue;
     Bits bits = instance.elements(operand);
     for (std::int64_t count = shapes.whole(0, 2); count > 0; --count) {
+      const bool infinity = infinities_alone || !shapes.one_in(3);
       const double special =
-          shapes.one_in(3) ? std::numeric_limits<double>::quiet_NaN() : std::numeric_limits<double>::infinity();
+          infinity ? std::numeric_limits<double>::infinity() : std::numeric_limits<double>::quiet_NaN();
       const auto at = static_cast<std::size_t>(shapes.whole(0, static_cast<std::int64_t>(bits.size()) - 1));
-      bits[at] = encode(instance.problem().dtype(operand), shapes.one_in(2) ? -special : special);
+      bits[at] = encode(p.dtype(operand), shapes.one_in(2) ? -special : special);
     }
     instance.set(operand, bits);
   }
@@ -248,7 +262,7 @@ TEST_CASE("NaN and infinities in queries, centroids and weights of residual_forw
   const auto outcomes = outcomes_of(all, [&](std::size_t i, Outcome &outcome) {
     OpShapes shapes(all[i].seed);
     OpInstance instance(all[i]);
-    plant(shapes, instance);
+    plant(shapes, instance, i % 2 == 1);
     const OpResults want = instance.reference(paths.host());
     outcome.count(want[MSJ_RESIDUAL_FORWARD_SCORES]);
     paths.each(instance, outcome,
@@ -257,8 +271,8 @@ TEST_CASE("NaN and infinities in queries, centroids and weights of residual_forw
   std::size_t nans = 0;
   std::size_t infinities = 0;
   for (const Outcome &outcome : outcomes) nans += outcome.nans, infinities += outcome.infinities;
-  CHECK(nans > 100);
-  CHECK(infinities > 100);
+  CHECK(nans > (is_quick() ? 20 : 100));
+  CHECK(infinities > (is_quick() ? 20 : 100));
 }
 
 TEST_CASE("residual_norms are the reference's within 1e-6, of all tokens and of documents") {
