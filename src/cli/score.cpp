@@ -213,7 +213,7 @@ int run_score(const ScoreOptions &options, const std::vector<OpInfo> &ops, std::
   ScoreJob job = make_job(options, op);
   ScoreReport report = make_report(options, op);
   check_output_files(report, op, options.files);
-  if (!options.index.empty()) check_outputs_outside(report, options.index);
+  if (!options.index.empty()) check_outputs_outside(report, options.index, options.candidates);
   std::optional<std::int32_t> device;
   if (!options.device.empty()) device = parse_device(options.device);
   const maxsim_jit::Context context = make_context(console);

@@ -141,10 +141,15 @@ void check_output_files(const ScoreReport &report, const OpInfo &op,
   }
 }
 
-void check_outputs_outside(const ScoreReport &report, const std::string &directory) {
+void check_outputs_outside(const ScoreReport &report, const std::string &directory, const std::string &candidates) {
   for (const auto &[operand, file] : report.files) {
-    if (std::filesystem::path(place_of(file)).parent_path() != place_of(directory)) continue;
-    usage_error("{} is named for a result, but lies in the index {}; a file elsewhere is accepted", file, directory);
+    const std::string place = place_of(file);
+    if (std::filesystem::path(place).parent_path() == place_of(directory)) {
+      usage_error("{} is named for a result, but lies in the index {}; a file elsewhere is accepted", file, directory);
+    }
+    if (place == place_of(candidates)) {
+      usage_error("{} is named for a result, but is the file of --candidates; another file is accepted", file);
+    }
   }
 }
 

@@ -82,7 +82,8 @@ class ScoreIndexTest(CommandTest):
         self.q_file = write_npy(self.directory / "q.npy", "<f4", (NQ, LQ, D), self.q)
 
     def score(self, path, *arguments, code=0):
-        line = ["score", "--device", "cpu", "--json", *OP, "--index", path, "--q", self.q_file, *arguments]
+        q = () if "--q" in arguments else ("--q", self.q_file)
+        line = ["score", "--device", "cpu", "--json", *OP, "--index", path, *q, *arguments]
         result = self.run_command(*line, code=code)
         return json.loads(result.stdout) if code == 0 else result
 
@@ -156,6 +157,16 @@ class ScoreIndexTest(CommandTest):
         path = Index(self.rng, 2).write(self.directory / "index")
         dtypes = self.score(path, "--dtype", "bf16")["dtypes"]
         self.assertEqual([dtypes[name] for name in ("q", "centroids", "bucket_weights")], ["bf16"] * 3)
+
+    def test_an_index_without_a_token(self):
+        path = Index(self.rng, 2).write(self.directory / "index", chunks=())
+        for chunk in range(2):
+            (path / f"doclens.{chunk}.json").write_text("[0, 0]" if chunk == 0 else "[]")
+            for kind, descr in (("codes", "<i8"), ("residuals", "|u1")):
+                write_npy(path / f"{chunk}.{kind}.npy", descr, (0,), [])
+        self.assertEqual(self.score(path)["scores"], [[0, 0]] * NQ)
+        self.assertEqual(self.score(path, "--normalize")["scores"], [[0, 0]] * NQ)
+        self.assertEqual(self.score(path, "--empty-doc", "neginf")["scores"], [["-inf", "-inf"]] * NQ)
 
     # ---- the fixtures that fast-plaid made
 
@@ -313,6 +324,10 @@ class ScoreIndexTest(CommandTest):
         self.assert_sentence(self.run_command(*line, code=2), "--codes is missing", "--index")
         for out in (path / "centroids.npy", path / "scores.npy"):
             self.assert_sentence(self.score(path, "--out", out, code=2), out, "lies in the index")
+        ids = write_npy(self.directory / "ids.npy", "<i8", (1,), [0])
+        self.assert_sentence(self.score(path, "--candidates", ids, "--out", ids, code=2), ids, "--candidates")
+        wide = write_npy(self.directory / "wide.npy", "<f4", (1, 1, 11), [0] * 11)
+        self.assert_sentence(self.score(path, "--q", wide, code=1), "wide.npy", "centroids.npy makes it 10")
 
 
 def write_in_fortran_order(path, descr, shape, values):
