@@ -189,7 +189,7 @@ if wanted tests; then
   # Those that time candidates have the GPU to themselves.
   step 'tests that time nothing' 330 "$out/tests.log" bash -c 'run_tests 15 -E "gpu/.*(sweep|counting)"'
   step 'tests that sweep' 240 "$out/tests.log" bash -c 'run_tests 1 -R "gpu/.*(sweep|counting)"'
-  show "$out/tests.log" '(oracle|parity|exact|fp8|fused|quantize|large|fixture|configs|counting|streams|sanitizer|host_memory): |winner|distinct' 80
+  show "$out/tests.log" '(oracle|parity|exact|fp8|fused|quantize|residual|residual_norms|large|fixture|configs|counting|streams|sanitizer|host_memory): |winner|distinct' 80
   show "$out/tests.log" 'ERROR:|tests passed|tests failed|\*\*\*|skipped:' 40
   pack_entries
 fi

@@ -1,5 +1,5 @@
 // `score`: MaxSim of .npy files. Its options are made from the ops' tables: a file for each operand, a flag for each
-// feature that no operand implies, a value for each param.
+// feature that no operand implies, a value for each param. In place of the files of residual documents, an index.
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -15,7 +15,9 @@
 #include "cli/commands.h"
 #include "cli/failure.h"
 #include "cli/output.h"
+#include "cli/residual_index.h"
 #include "cli/score_input.h"
+#include "cli/score_norms.h"
 #include "cli/score_quantize.h"
 #include "cli/score_report.h"
 #include "cli/score_run.h"
@@ -29,6 +31,8 @@ struct ScoreOptions {
   std::map<std::string, std::string, std::less<>> files;   // by operand; "": not given
   std::map<std::string, bool, std::less<>> flags;          // by feature
   std::map<std::string, std::string, std::less<>> params;  // by name; "": not given
+  std::string index;                                       // a directory; "": not given
+  std::string candidates;                                  // a file; "": not given
   std::string out;
   std::int64_t top_k = 0;
   std::string device;
@@ -52,6 +56,8 @@ std::string options_of(const OpInfo &op) {
   for (const FeatureInfo &feature : op.features) {
     if (feature.source == FeatureInfo::Source::flag) options.push_back(option_name(feature.name));
   }
+  if (norms_operand(op) != nullptr) options.emplace_back("--normalize");
+  if (takes_index(op)) options.insert(options.end(), {"--index", "--candidates"});
   for (const ParamInfo &param : op.params) options.push_back(option_name(param.name));
   return fmt::format("{}", fmt::join(options, ", "));
 }
@@ -106,14 +112,39 @@ msj_param parse_param_value(const ParamInfo &param, const std::string &text) {
 
 // ---- the command
 
+// What an index gives is given by it alone.
+void check_index(const ScoreOptions &options, const OpInfo &op) {
+  if (options.index.empty()) {
+    if (!options.candidates.empty())
+      usage_error("--candidates is given without --index; documents of one are accepted");
+    return;
+  }
+  if (!takes_index(op)) usage_error("--index is given; {} accepts {}", op.name, options_of(op));
+  for (const OperandInfo &operand : op.operands) {
+    if (!is_of_index(operand.name) || options.files.find(operand.name)->second.empty()) continue;
+    usage_error("{} is given beside --index, which has it; one of them is accepted", option_name(operand.name));
+  }
+}
+
+void check_norms(const ScoreOptions &options, const OpInfo &op) {
+  const OperandInfo *norms = norms_operand(op);
+  if (norms == nullptr || options.files.find(norms->name)->second.empty()) return;
+  if (const auto flag = options.flags.find("normalize"); flag == options.flags.end() || !flag->second) return;
+  usage_error("{} is given beside --normalize, which computes it; one of them is accepted", option_name(norms->name));
+}
+
 void check_given(const ScoreOptions &options, const OpInfo &op) {
   refuse_foreign(options.files, op.operands, op);
   refuse_foreign(options.flags, op.features, op);
   refuse_foreign(options.params, op.params, op);
+  check_index(options, op);
+  check_norms(options, op);
   for (const OperandInfo &operand : op.operands) {
     if (operand.is_result || operand.optional || !options.files.find(operand.name)->second.empty()) continue;
-    usage_error("{} is missing; {} needs it: a .npy file of [{}]", option_name(operand.name), op.name,
-                fmt::join(operand.dims, ", "));
+    if (!options.index.empty() && is_of_index(operand.name)) continue;
+    usage_error("{} is missing; {} needs it: a .npy file of [{}]{}", option_name(operand.name), op.name,
+                fmt::join(operand.dims, ", "),
+                takes_index(op) && is_of_index(operand.name) ? ", or an --index, which has it" : "");
   }
 }
 
@@ -147,8 +178,13 @@ ScoreReport make_report(const ScoreOptions &options, const OpInfo &op) {
 }
 
 SizeMap load_tensors(const maxsim_jit::Context &context, const ScoreOptions &options, std::span<const OpInfo> ops,
-                     const OpInfo &op, const ScoreReport &report, Console &console, ScoreJob &job) {
+                     const OpInfo &op, ScoreReport &report, Console &console, ScoreJob &job) {
   const auto wanted = wanted_dtype(options, op);
+  if (!options.index.empty()) {
+    ResidualIndex index = load_residual_index(op, options.index, options.candidates, wanted, console);
+    job.inputs = std::move(index.tensors);
+    report.documents = std::move(index.documents);
+  }
   for (const OperandInfo &operand : op.operands) {
     if (operand.is_result) continue;
     const std::string &file = options.files.find(operand.name)->second;
@@ -177,12 +213,17 @@ int run_score(const ScoreOptions &options, const std::vector<OpInfo> &ops, std::
   ScoreJob job = make_job(options, op);
   ScoreReport report = make_report(options, op);
   check_output_files(report, op, options.files);
+  if (!options.index.empty()) check_outputs_outside(report, options.index, options.candidates);
   std::optional<std::int32_t> device;
   if (!options.device.empty()) device = parse_device(options.device);
   const maxsim_jit::Context context = make_context(console);
   const SizeMap sizes = load_tensors(context, options, ops, op, report, console, job);
   device = choose_device(context, device, console);
   const auto start = std::chrono::steady_clock::now();
+  if (const auto flag = options.flags.find("normalize");
+      flag != options.flags.end() && flag->second && norms_operand(op) != nullptr) {
+    job.inputs.push_back(compute_norms(context, ops, job, sizes, *device));
+  }
   run_score_job(context, job, *device);
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   report.device = *device == MSJ_DEVICE_CPU ? "cpu" : fmt::format("cuda:{}", *device);
@@ -234,6 +275,12 @@ void add_op_options(CLI::App &command, ScoreOptions &options, const OpInfo &op, 
   for (const ParamInfo &param : op.params) {
     const std::string option = option_name(param.name);
     if (is_new(option)) command.add_option(option, options.params[param.name], accepted_values(param));
+  }
+  if (takes_index(op) && is_new("--index")) {
+    command.add_option("--index", options.index, fmt::format("an index of fast-plaid or next-plaid ({})", op.name))
+        ->type_name("DIR");
+    command.add_option("--candidates", options.candidates, ".npy [Nd] i32, i64: the documents of the index to score")
+        ->type_name("FILE");
   }
 }
 

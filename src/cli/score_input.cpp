@@ -165,12 +165,29 @@ std::int64_t HostTensor::elements() const {
   return product;
 }
 
+HostTensor make_tensor(const OperandInfo &operand, std::string source, DType dtype, std::vector<std::int64_t> shape,
+                       std::shared_ptr<std::vector<std::byte>> data) {
+  HostTensor tensor;
+  tensor.operand = &operand;
+  tensor.source = std::move(source);
+  tensor.dtype = dtype;
+  tensor.shape = std::move(shape);
+  tensor.strides.resize(tensor.shape.size());
+  std::int64_t stride = 1;
+  for (std::size_t i = tensor.shape.size(); i-- > 0;) {
+    tensor.strides[i] = stride;
+    stride *= std::max<std::int64_t>(tensor.shape[i], 1);
+  }
+  take(tensor, data, data->data());
+  return tensor;
+}
+
 HostTensor load_operand(const OperandInfo &operand, const std::string &file, std::optional<DType> wanted,
-                        Console &console) {
+                        Console &console, const std::string &source) {
   const NpyArray array = read_npy(file);
   HostTensor tensor;
   tensor.operand = &operand;
-  tensor.source = fmt::format("{} {}", option_name(operand.name), file);
+  tensor.source = source.empty() ? fmt::format("{} {}", option_name(operand.name), file) : source;
   tensor.shape = array.shape;
   tensor.strides = array.strides;
   tensor.dtype = target_dtype(operand, array, wanted, tensor.source);

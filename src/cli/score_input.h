@@ -29,9 +29,13 @@ struct HostTensor {
 };
 
 // Reads `file` for `operand`. `wanted` is --dtype: matrices are converted to it, and files of bytes are taken to hold
-// it. Conversions that lose something are noted on the console. Throws Failure.
+// it. Conversions that lose something are noted on the console. `source` names the file in messages; "": as the value
+// of the operand's option. Throws Failure.
 [[nodiscard]] HostTensor load_operand(const OperandInfo &operand, const std::string &file, std::optional<DType> wanted,
-                                      Console &console);
+                                      Console &console, const std::string &source = {});
+// C order, in memory that the tensor then shares.
+[[nodiscard]] HostTensor make_tensor(const OperandInfo &operand, std::string source, DType dtype,
+                                     std::vector<std::int64_t> shape, std::shared_ptr<std::vector<std::byte>> data);
 
 // Checks ranks, shapes and dtypes against the op and one another, and gives the op's sizes. A tensor that lacks only
 // its leading batch dimension (Nq, Nd: what the op's first result has) gets one of size 1. Throws Failure.

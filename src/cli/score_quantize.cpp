@@ -12,24 +12,6 @@ namespace {
 
 using maxsim_jit::Tensor;
 
-HostTensor make_tensor(const OperandInfo &operand, const HostTensor &like, DType dtype, std::vector<std::int64_t> shape,
-                       std::shared_ptr<std::vector<std::byte>> bytes) {
-  HostTensor tensor;
-  tensor.operand = &operand;
-  tensor.source = like.source;
-  tensor.dtype = dtype;
-  tensor.shape = std::move(shape);
-  tensor.strides.resize(tensor.shape.size());
-  std::int64_t stride = 1;
-  for (std::size_t i = tensor.shape.size(); i-- > 0;) {
-    tensor.strides[i] = stride;
-    stride *= std::max<std::int64_t>(tensor.shape[i], 1);
-  }
-  tensor.data = bytes->data();
-  tensor.owner = std::move(bytes);
-  return tensor;
-}
-
 std::shared_ptr<std::vector<std::byte>> make_bytes(const std::vector<std::int64_t> &shape, DType dtype) {
   std::size_t count = static_cast<std::size_t>(bytes(dtype));
   for (const std::int64_t size : shape) count *= static_cast<std::size_t>(size);
@@ -77,8 +59,8 @@ std::optional<Quantized> load_quantized(const maxsim_jit::Context &context, std:
   const OperandInfo &scales = *op.find_operand(operand.scaled_by);
   const auto value_bytes = make_bytes(floats.shape, fp8);
   const auto scale_bytes = make_bytes(tokens, DType::f32);
-  Quantized result{make_tensor(operand, floats, fp8, floats.shape, value_bytes),
-                   make_tensor(scales, floats, DType::f32, tokens, scale_bytes)};
+  Quantized result{make_tensor(operand, floats.source, fp8, floats.shape, value_bytes),
+                   make_tensor(scales, floats.source, DType::f32, tokens, scale_bytes)};
 
   maxsim_jit::Fp8Quantize call;
   call.x = view_of_rank_3(floats, floats.data);

@@ -90,12 +90,17 @@ Json scores_json(const Rows &rows) {
   return result;
 }
 
-Json top_json(const Rows &rows, std::int64_t k) {
+std::int64_t name_of(const ScoreReport &report, std::int64_t document) {
+  return report.documents.empty() ? document : report.documents[static_cast<std::size_t>(document)];
+}
+
+Json top_json(const Rows &rows, const ScoreReport &report) {
   Json result = Json::array();
   for (std::size_t query = 0; query < rows.count(); ++query) {
     Json &row = result.emplace_back(Json::array());
-    for (const std::int64_t document : top_k(rows[query], k)) {
-      row.push_back({{"document", document}, {"score", to_json(rows[query][static_cast<std::size_t>(document)])}});
+    for (const std::int64_t document : top_k(rows[query], report.top_k)) {
+      row.push_back({{"document", name_of(report, document)},
+                     {"score", to_json(rows[query][static_cast<std::size_t>(document)])}});
     }
   }
   return result;
@@ -136,6 +141,18 @@ void check_output_files(const ScoreReport &report, const OpInfo &op,
   }
 }
 
+void check_outputs_outside(const ScoreReport &report, const std::string &directory, const std::string &candidates) {
+  for (const auto &[operand, file] : report.files) {
+    const std::string place = place_of(file);
+    if (std::filesystem::path(place).parent_path() == place_of(directory)) {
+      usage_error("{} is named for a result, but lies in the index {}; a file elsewhere is accepted", file, directory);
+    }
+    if (place == place_of(candidates)) {
+      usage_error("{} is named for a result, but is the file of --candidates; another file is accepted", file);
+    }
+  }
+}
+
 void write_output_files(const ScoreReport &report, const ScoreJob &job, Console &console) {
   std::vector<NewFile> staged;
   std::vector<std::string> notes;
@@ -159,7 +176,7 @@ std::string score_text(const ScoreReport &report, const ScoreJob &job) {
   fmt::format_to(std::back_inserter(text), "query  document  score\n");
   for (std::size_t query = 0; query < rows.count(); ++query) {
     for (const std::int64_t document : documents_of(rows[query], report.top_k)) {
-      fmt::format_to(std::back_inserter(text), "{:>5}  {:>8}  {}\n", query, document,
+      fmt::format_to(std::back_inserter(text), "{:>5}  {:>8}  {}\n", query, name_of(report, document),
                      printed(rows[query][static_cast<std::size_t>(document)]));
     }
   }
@@ -178,7 +195,7 @@ Json score_json(const ScoreReport &report, const ScoreJob &job, const SizeMap &s
   json["files"] = report.files;
   const Rows rows(scores);
   if (report.top_k > 0) {
-    json["top"] = top_json(rows, report.top_k);
+    json["top"] = top_json(rows, report);
   } else if (!report.files.contains(scores.operand->name)) {
     json["scores"] = scores_json(rows);
   }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "cli/console.h"
 #include "cli/output.h"
@@ -14,6 +15,7 @@ namespace msj::cli {
 struct ScoreReport {
   std::map<std::string, std::string, std::less<>> files;  // by operand; where its result goes
   std::int64_t top_k = 0;                                 // 0: all documents, in their order
+  std::vector<std::int64_t> documents;                    // what the scores' columns are called; empty: their places
   std::string device;                                     // "cpu", "cuda:0"
   double seconds = 0;                                     // of the call, compiles and copies included
 };
@@ -22,6 +24,9 @@ struct ScoreReport {
 // (by operand; "": not given).
 void check_output_files(const ScoreReport &report, const OpInfo &op,
                         const std::map<std::string, std::string, std::less<>> &inputs);
+// Likewise where a file would be in an index's directory, whose files are inputs, or is that of the candidates ("": not
+// given). Throws UsageError.
+void check_outputs_outside(const ScoreReport &report, const std::string &directory, const std::string &candidates);
 // All of them or, where one can't be written, none.
 void write_output_files(const ScoreReport &report, const ScoreJob &job, Console &console);
 

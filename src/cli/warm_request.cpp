@@ -8,19 +8,13 @@
 #include <optional>
 
 #include "cli/failure.h"
-#include "cli/manifest_text.h"
+#include "cli/json_text.h"
 #include "cli/words.h"
 
 namespace msj::cli {
 namespace {
 
 using nlohmann::json;
-
-// A value as a sentence can hold it: in full if it is short.
-std::string shown(const json &value) {
-  if (value.is_structured() && value.size() > 8) return fmt::format("a JSON {} of {}", value.type_name(), value.size());
-  return shortened(value.dump(-1, ' ', false, json::error_handler_t::replace));
-}
 
 std::vector<std::string_view> split(std::string_view text) {
   std::vector<std::string_view> parts;
@@ -207,7 +201,7 @@ std::vector<FeatureSet> parse_features(const OpInfo &op, std::string_view text) 
 }
 
 std::vector<WarmRequest> parse_manifest(std::span<const OpInfo> ops, std::string_view text, std::string_view file) {
-  const json document = parse_manifest_text(text, file);
+  const json document = parse_json_text(text, file, "the manifest");
   if (!document.is_array()) {
     failure("{}: the manifest is a JSON {}; a list of {{op, sizes, dtype, features}} is accepted", file,
             document.type_name());
@@ -224,7 +218,7 @@ std::vector<WarmRequest> parse_manifest(std::span<const OpInfo> ops, std::string
 }
 
 std::vector<WarmRequest> read_manifest(std::span<const OpInfo> ops, const std::filesystem::path &file) {
-  return parse_manifest(ops, read_manifest_text(file), file.native());
+  return parse_manifest(ops, read_json_text(file, "the manifest"), file.native());
 }
 
 }  // namespace msj::cli

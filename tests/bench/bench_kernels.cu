@@ -65,3 +65,29 @@ extern "C" __global__ void fill_mask_bytes(unsigned char* data, long long count,
   for (long long at = (long long)blockIdx.x * blockDim.x + threadIdx.x; at < count; at += stride)
     data[at] = (hashed(seed + (unsigned long long)at) & 7) != 0;
 }
+
+extern "C" __global__ void fill_bytes(unsigned char* data, long long count, unsigned long long seed) {
+  const long long stride = (long long)gridDim.x * blockDim.x;
+  for (long long at = (long long)blockIdx.x * blockDim.x + threadIdx.x; at < count; at += stride)
+    data[at] = (unsigned char)hashed(seed + (unsigned long long)at);
+}
+
+// Below `most`.
+extern "C" __global__ void fill_codes(int* data, long long count, long long most, unsigned long long seed) {
+  const long long stride = (long long)gridDim.x * blockDim.x;
+  for (long long at = (long long)blockIdx.x * blockDim.x + threadIdx.x; at < count; at += stride)
+    data[at] = int(hashed(seed + (unsigned long long)at) % (unsigned long long)most);
+}
+
+extern "C" __global__ void fill_lengths(int* data, long long count, long long length) {
+  const long long stride = (long long)gridDim.x * blockDim.x;
+  for (long long at = (long long)blockIdx.x * blockDim.x + threadIdx.x; at < count; at += stride) data[at] = int(length);
+}
+
+// Documents of `length` tokens, apart from one another and scattered over an index that holds `places` of them.
+extern "C" __global__ void fill_starts(long long* data, long long count, long long places, long long length) {
+  const long long step = 7919;  // a prime, so that no place is taken twice before all are
+  const long long stride = (long long)gridDim.x * blockDim.x;
+  for (long long at = (long long)blockIdx.x * blockDim.x + threadIdx.x; at < count; at += stride)
+    data[at] = at * step % places * length;
+}

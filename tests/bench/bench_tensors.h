@@ -1,6 +1,7 @@
 // A problem's tensors in device memory, filled there: some are larger than a host would fill in the time.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <optional>
 
@@ -18,10 +19,20 @@ class BenchTensors {
   [[nodiscard]] const gpu::DeviceBytes &memory(std::size_t operand) const { return operands_.at(operand)->memory(); }
   // The operands that carry a problem's bytes.
   [[nodiscard]] std::vector<std::size_t> streamed() const;
+  // Bytes of an operand that a call needs: of an index, those of its documents.
+  [[nodiscard]] std::size_t needed_bytes(std::size_t operand) const;
 
  private:
   [[nodiscard]] gpu::OpTensors tensors() const;
   void fill(std::size_t operand, gpu::Kernels &kernels, CUstream stream) const;
+  // What is no number: whether it was filled.
+  [[nodiscard]] bool fill_index(std::size_t operand, gpu::Kernels &kernels, CUstream stream) const;
+  [[nodiscard]] std::uint64_t seed_of(std::size_t operand) const {
+    return problem_.seed * 1'000'003 + operand * (std::uint64_t{1} << 48);
+  }
+
+  static constexpr int kThreads = 256;
+  static constexpr std::int64_t kGrid = 1024;
 
   gpu::OpProblem problem_;
   std::array<std::optional<gpu::Operand>, kMaxOperands> operands_;
@@ -56,13 +67,44 @@ inline std::vector<std::size_t> BenchTensors::streamed() const {
   return all;
 }
 
+inline std::size_t BenchTensors::needed_bytes(std::size_t operand) const {
+  const std::size_t bytes = memory(operand).bytes();
+  const int tokens = find_named(problem_.op->sizes, "N");
+  if (tokens < 0 || problem_.op->operands[operand].dims[0] != tokens) return bytes;
+  const auto rows = static_cast<std::size_t>(problem_.size("N"));
+  const auto scored = static_cast<std::size_t>(problem_.size("Nd") * problem_.size("Ld"));
+  return std::min(bytes, bytes / rows * scored);
+}
+
+inline bool BenchTensors::fill_index(std::size_t operand, gpu::Kernels &kernels, CUstream stream) const {
+  const OperandSpec &spec = problem_.op->operands[operand];
+  void *data = operands_[operand]->memory().get();
+  const long long count = operands_[operand]->placement().elements();
+  const unsigned long long seed = seed_of(operand);
+  if (spec.content == Content::codes) {
+    const long long most = problem_.sizes[static_cast<std::size_t>(spec.content_size)];
+    kernels.launch(stream, "fill_codes", kGrid, kThreads, data, count, most, seed);
+  } else if (spec.content == Content::starts) {
+    const long long length = problem_.size("Ld");
+    const long long places = problem_.sizes[static_cast<std::size_t>(spec.content_size)] / length;
+    kernels.launch(stream, "fill_starts", kGrid, kThreads, data, count, places, length);
+  } else if (spec.dtype.kind == DtypeRule::Kind::fixed && spec.dtype.canonical == DType::i32) {
+    const long long length = problem_.size("Ld");
+    kernels.launch(stream, "fill_lengths", kGrid, kThreads, data, count, length);
+  } else if (spec.dtype.kind == DtypeRule::Kind::fixed && spec.dtype.canonical == DType::u8) {
+    kernels.launch(stream, "fill_bytes", kGrid, kThreads, data, count, seed);
+  } else {
+    return false;
+  }
+  return true;
+}
+
 inline void BenchTensors::fill(std::size_t operand, gpu::Kernels &kernels, CUstream stream) const {
-  constexpr int kThreads = 256;
-  constexpr std::int64_t kGrid = 1024;
+  if (fill_index(operand, kernels, stream)) return;
   const gpu::Placement &at = operands_[operand]->placement();
   void *data = operands_[operand]->memory().get();
   const long long count = at.elements();
-  const unsigned long long seed = problem_.seed * 1'000'003 + operand * (std::uint64_t{1} << 48);
+  const unsigned long long seed = seed_of(operand);
   const auto floats = [&](const char *kernel, int significand, int bias) {
     const int exponent = bias - 4;  // 2^-4 is the least magnitude
     kernels.launch(stream, kernel, kGrid, kThreads, data, count, significand, exponent, seed);

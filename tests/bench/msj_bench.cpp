@@ -4,7 +4,7 @@
 //   [--candidates]
 //
 // --candidates: every candidate of the space too, on the shape itself, where the tuner times its bucket's
-// representative sizes.
+// representative sizes; then the best of each path.
 //
 // Shapes are those of shapes.json. The read ceiling is measured here; matrix rates and the peers' times come from
 // peers.py's file. The floor of a problem is the larger of its read's time and flops / matrix rate; efficiency = floor
@@ -18,6 +18,7 @@
 #include <cstdio>
 #include <cstring>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <sstream>
@@ -169,12 +170,19 @@ class Bench {
     const gpu::ForcedOpContexts contexts(root.path(), p);
     Json rows = Json::array();
     std::size_t index = 0;
+    std::map<std::string, std::pair<double, std::string>> best;  // by path
     for (const gpu::Candidate &candidate : gpu::admitted_candidates(p)) {
       if (!candidate.takes(gpu::layout_of(p))) continue;
       const auto session = contexts.context(candidate.config, index++);
       const Measured time = time_scores(tensors, nullptr, session->get());
       rows.push_back({{"config", to_string(candidate.config)}, {"time_ms", time.median_ms}});
       fmt::print("    {:8.4f} ms +- {:.1f} % {}\n", time.median_ms, 100 * time.deviation, to_string(candidate.config));
+      const auto [known, is_first] =
+          best.try_emplace(candidate.config.path, time.median_ms, to_string(candidate.config));
+      if (!is_first) known->second = std::min(known->second, {time.median_ms, to_string(candidate.config)});
+    }
+    for (const auto &[path, fastest] : best) {
+      fmt::print("    {:8.4f} ms, best of {}: {}\n", fastest.first, path, fastest.second);
     }
     return rows;
   }
@@ -187,7 +195,7 @@ class Bench {
     if (streamed.size() > data.size()) throw std::runtime_error("more than three streamed operands");
     for (std::size_t i = 0; i < streamed.size(); ++i) {
       data[i] = tensors.memory(streamed[i]).get();
-      words[i] = static_cast<long long>(tensors.memory(streamed[i]).bytes() / 16);
+      words[i] = static_cast<long long>(tensors.needed_bytes(streamed[i]) / 16);
     }
     void *sink = sink_.get();
     double best = 1e30;

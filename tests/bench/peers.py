@@ -163,7 +163,35 @@ def fused_head_forward(sizes, dtype, features, libraries):
     return peers
 
 
-OPS = {"dense_forward": dense_forward, "fp8_forward": fp8_forward, "fused_head_forward": fused_head_forward}
+def residual_forward(sizes, dtype, features, libraries):
+    """Padded codes and residuals of the documents alone: no peer reads scattered ones of a larger index."""
+    nd, ld, d, nbits = (sizes[name] for name in ("Nd", "Ld", "d", "nbits"))
+    normalize = "normalize" in features
+    q = uniform((sizes["Nq"], sizes["Lq"], d), dtype)
+    codes = torch.randint(sizes["K"], (nd, ld), device="cuda", dtype=torch.int32)
+    residuals = torch.randint(256, (nd, ld, (d * nbits + 7) // 8), device="cuda", dtype=torch.uint8)
+    lengths = torch.full((nd,), ld, device="cuda", dtype=torch.int64)
+    centroids = uniform((sizes["K"], d), dtype)
+    weights = torch.linspace(-0.1, 0.1, 2**nbits, device="cuda")
+    # Of every byte the weights of its features, the lowest bits first, as late-interaction-kernels reads them.
+    shifts = torch.arange(0, 8, nbits, device="cuda")
+    of_byte = weights.to(dtype)[torch.arange(256, device="cuda")[:, None] >> shifts & 2**nbits - 1]
+
+    def decode():
+        rows = centroids[codes.long()] + of_byte[residuals.long()].flatten(2)[..., :d]
+        return torch.nn.functional.normalize(rows, dim=-1) if normalize else rows
+
+    query = torch.nn.functional.normalize(q, dim=-1) if normalize else q  # lik normalizes it too
+    peers = {"torch": {way.__name__: (lambda way=way: way(query, decode())) for way in WAYS}}
+    if "lik" in libraries:
+        from late_interaction_kernels.plaid import maxsim_residual
+        peers["lik"] = {"maxsim_residual": lambda: maxsim_residual(q, codes, residuals, lengths, centroids, weights,
+                                                                   nbits, normalize=normalize)}
+    return peers
+
+
+OPS = {"dense_forward": dense_forward, "fp8_forward": fp8_forward, "fused_head_forward": fused_head_forward,
+       "residual_forward": residual_forward}
 
 
 def imported(wanted):

@@ -25,6 +25,9 @@ OPS = {
                     "both": ["q_mask", "d_mask", "scale_q_per_token", "scale_d_per_token"]},
     "fused_head_forward": {"sizes": {"Nq": 1, "Nd": 256, "Lq": 32, "Ld": 1024, "d_out": 128, "d_model": 768},
                            "dtype": "fp16", "both": ["bias", "d_mask", "normalize", "save_argmax"]},
+    "residual_forward": {"sizes": {"Nq": 1, "Nd": 1000, "Lq": 32, "Ld": 300, "N": 300000, "K": 65536, "d": 128,
+                                   "nbits": 2},
+                         "dtype": "fp16", "both": ["normalize", "save_argmax"]},
 }
 
 
@@ -81,6 +84,16 @@ def inputs(op, torch):
         tensors["w"] = (torch.randn(sizes["d_out"], sizes["d_model"], device="cuda") / 28).half()
         tensors["bias"] = torch.randn(sizes["d_out"], device="cuda").half()
         return tensors
+    if op == "residual_forward":
+        documents = (sizes["Nd"], sizes["Ld"])
+        row_bytes = sizes["d"] * sizes["nbits"] // 8
+        return {"q": normalized(sizes["Nq"], sizes["Lq"], sizes["d"]).half(),
+                "codes": torch.randint(sizes["K"], documents, device="cuda", dtype=torch.int32),
+                "residuals": torch.randint(256, (*documents, row_bytes), device="cuda", dtype=torch.uint8),
+                "d_lengths": torch.full(documents[:1], sizes["Ld"], device="cuda", dtype=torch.int32),
+                "d_starts": torch.arange(sizes["Nd"], device="cuda") * sizes["Ld"],
+                "centroids": normalized(sizes["K"], sizes["d"]).half(),
+                "bucket_weights": torch.linspace(-0.05, 0.05, 2**sizes["nbits"], device="cuda").half()}
     q, d = normalized(sizes["Nq"], sizes["Lq"], sizes["d"]), normalized(sizes["Nd"], sizes["Ld"], sizes["d"])
     if op == "dense_forward":
         return tensors | {"q": q.half(), "d": d.half()}
@@ -104,6 +117,11 @@ def lik_call(op, t, chosen):
         return maxsim_inference_fp8(t["q"], t["d"], scale_Q=scale("q"), scale_D=scale("d"),
                                     q_mask=t["q_mask"] if has("q_mask") else None,
                                     d_mask=t["d_mask"] if has("d_mask") else None)
+    if op == "residual_forward":
+        from late_interaction_kernels.plaid import _maxsim_residual_forward
+        return _maxsim_residual_forward(t["q"], t["codes"], t["residuals"], t["d_lengths"], t["centroids"],
+                                        t["bucket_weights"], OPS[op]["sizes"]["nbits"], has("normalize"),
+                                        has("save_argmax"))[0]
     import torch
     from late_interaction_kernels.fused_head import _fused_head_forward
     return _fused_head_forward(t["q"], t["h"], t["w"], t["bias"] if has("bias") else None,
@@ -114,9 +132,10 @@ def lik_call(op, t, chosen):
 def lik_pass(op):
     """In a process of its own: all sets once; prints one JSON object."""
     import torch
-    from late_interaction_kernels import forward, fp8, fused_head
+    from late_interaction_kernels import forward, fp8, fused_head, plaid
     kernel = {"dense_forward": forward._maxsim_fwd_kernel, "fp8_forward": fp8._maxsim_fp8_fwd_kernel,
-              "fused_head_forward": fused_head._fused_head_fwd_kernel}[op]
+              "fused_head_forward": fused_head._fused_head_fwd_kernel,
+              "residual_forward": plaid._maxsim_residual_kernel}[op]
     tensors = inputs(op, torch)
     torch.cuda.synchronize()
     began = time.monotonic()
@@ -152,6 +171,13 @@ def float64_scores(op, t, chosen):
         if "normalize" in chosen:
             d = torch.nn.functional.normalize(d, dim=-1, eps=1e-12)
         d, q = d.half().double(), t["q"].double()
+    elif op == "residual_forward":
+        nbits = OPS[op]["sizes"]["nbits"]
+        shifts = torch.arange(0, 8, nbits, device="cuda")
+        indices = (t["residuals"].long()[..., None] >> shifts & 2**nbits - 1).flatten(2)
+        q, d = t["q"].double(), t["centroids"].double()[t["codes"].long()] + t["bucket_weights"].double()[indices]
+        if "normalize" in chosen:  # Q has length 1 to its rounding; lik normalizes it again, we take it as it is
+            d = torch.nn.functional.normalize(d, dim=-1, eps=1e-12)
     elif op == "fp8_forward":
         q, d = t["q"].double() * t["scale_q"].double()[..., None], t["d"].double() * t["scale_d"].double()[..., None]
     else:
@@ -171,12 +197,14 @@ def our_scores(tool, op, t, chosen, scratch):
     import numpy
     import torch
     files = {}
-    wanted = {"q", "d"} if op != "fused_head_forward" else {"q", "h", "w"}
+    wanted = {"fused_head_forward": {"q", "h", "w"}, "residual_forward": set(t)}.get(op, {"q", "d"})
     wanted |= {feature for feature in chosen if feature in ("q_mask", "d_mask", "bias")}
     if op == "fp8_forward":
         wanted |= {"scale_q", "scale_d"}
     for name in wanted:
         tensor = t[name].view(torch.uint8) if t[name].dtype == torch.float8_e4m3fn else t[name]
+        if op == "residual_forward" and name in ("codes", "residuals"):
+            tensor = tensor.flatten(0, 1)  # an index has no padding
         numpy.save(f"{scratch}/{name}.npy", tensor.cpu().numpy())
         files[name] = f"{scratch}/{name}.npy"
     command = [tool, "score", "--op", op, "--device", "cuda", "--out", f"{scratch}/scores.npy"]
@@ -184,6 +212,8 @@ def our_scores(tool, op, t, chosen, scratch):
         command += [f"--{name.replace('_', '-')}", file]
     if op == "fp8_forward":
         command += ["--dtype", "fp8_e4m3"]
+    if op == "residual_forward":
+        command.append("--lsb-first")  # the order of lik's bits
     if "normalize" in chosen:
         command.append("--normalize")
     if "save_argmax" in chosen:

@@ -94,6 +94,114 @@ TEST_CASE("strides and empty_doc reach the library") {
   CHECK(std::isinf(problem.scores[0]));
 }
 
+namespace {
+
+// An index of three tokens of two features, in 4 bits each: weights[i] = i / 4, so a token's row is its centroid and
+// quarters. Feature after feature, the low bit first, each byte from its highest bit on.
+struct Index {
+  std::vector<std::int32_t> codes = {0, 1, 1};
+  std::vector<std::uint8_t> residuals = {0x02, 0x00, 0x80};  // indices (0, 4), (0, 0), (1, 0)
+  std::vector<float> centroids = {1, 0, 0, 3};
+  std::vector<float> weights = std::vector<float>(16);
+  std::vector<std::int64_t> starts = {1, 0};
+  std::vector<std::int32_t> lengths = {2, 1};  // rows (0, 3), (0.25, 3); row (1, 1)
+  std::vector<float> q = {4, 1};
+  std::vector<float> scores = {-1, -1};
+
+  Index() {
+    for (std::size_t i = 0; i < weights.size(); ++i) weights[i] = 0.25F * static_cast<float>(i);
+  }
+
+  maxsim_jit::ResidualForward call() {
+    maxsim_jit::ResidualForward result;
+    result.q = Tensor(q.data(), DType::f32, {1, 1, 2});
+    result.codes = Tensor(codes.data(), DType::i32, {3});
+    result.residuals = Tensor(residuals.data(), DType::u8, {3, 1});
+    result.d_starts = Tensor(starts.data(), DType::i64, {2});
+    result.d_lengths = Tensor(lengths.data(), DType::i32, {2});
+    result.centroids = Tensor(centroids.data(), DType::f32, {2, 2});
+    result.bucket_weights = Tensor(weights.data(), DType::f32, {16});
+    result.scores = Tensor(scores.data(), DType::f32, {1, 2});
+    result.launch.device = MSJ_DEVICE_CPU;
+    return result;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("residual_forward scores documents of an index, with every optional operand") {
+  const Fixture fixture;
+  Index index;
+  auto call = index.call();
+  maxsim_jit::residual_forward(fixture.context, call);
+  CHECK(index.scores == std::vector<float>{4.0F, 5.0F});
+
+  std::vector<std::int32_t> argmax = {-7, -7};
+  const std::vector<float> inv_norms = {2.0F, 1.0F, 0.5F};
+  call.argmax = Tensor(argmax.data(), DType::i32, {1, 2, 1});
+  call.d_inv_norms = Tensor(inv_norms.data(), DType::f32, {3});
+  call.Ld = 2;
+  maxsim_jit::residual_forward(fixture.context, call);
+  CHECK(index.scores == std::vector<float>{3.0F, 10.0F});
+  CHECK(argmax == std::vector<std::int32_t>{0, 0});
+
+  const std::vector<std::uint8_t> q_mask = {0};
+  call.q_mask = Tensor(q_mask.data(), DType::u8, {1, 1});
+  maxsim_jit::residual_forward(fixture.context, call);
+  CHECK(index.scores == std::vector<float>{0.0F, 0.0F});
+  CHECK(argmax == std::vector<std::int32_t>{-1, -1});
+}
+
+TEST_CASE("lsb_first, empty_doc and documents that are not there reach residual_forward") {
+  const Fixture fixture;
+  Index index;
+  auto call = index.call();
+  for (std::uint8_t &byte : index.residuals) {  // the same bits from the other end
+    std::uint8_t reversed = 0;
+    for (int bit = 0; bit < 8; ++bit) reversed |= static_cast<std::uint8_t>((byte >> bit & 1) << (7 - bit));
+    byte = reversed;
+  }
+  call.lsb_first = true;
+  maxsim_jit::residual_forward(fixture.context, call);
+  CHECK(index.scores == std::vector<float>{4.0F, 5.0F});
+  index.lengths = {0, 4};  // no token, and more than there are
+  call.empty_doc = maxsim_jit::EmptyDoc::neg_inf;
+  maxsim_jit::residual_forward(fixture.context, call);
+  CHECK(std::isinf(index.scores[0]));
+  CHECK(std::isnan(index.scores[1]));
+  index.lengths = {1, 1};
+  index.codes = {0, 2, 1};
+  maxsim_jit::residual_forward(fixture.context, call);
+  CHECK(std::isnan(index.scores[0]));
+  call.bucket_weights = Tensor(index.weights.data(), DType::f32, {8});
+  CHECK(status_of([&] { maxsim_jit::residual_forward(fixture.context, call); }) != MSJ_OK);
+}
+
+TEST_CASE("residual_norms are of all tokens, or of those of documents") {
+  const Fixture fixture;
+  Index index;
+  const auto forward = index.call();
+  std::vector<float> inv_norms = {-1, -1, -1};
+  maxsim_jit::ResidualNorms call;
+  call.codes = forward.codes;
+  call.residuals = forward.residuals;
+  call.centroids = forward.centroids;
+  call.bucket_weights = forward.bucket_weights;
+  call.inv_norms = Tensor(inv_norms.data(), DType::f32, {3});
+  call.launch.device = MSJ_DEVICE_CPU;
+  maxsim_jit::residual_norms(fixture.context, call);
+  CHECK(inv_norms[0] == doctest::Approx(1 / std::sqrt(2.0)));
+  CHECK(inv_norms[1] == doctest::Approx(1 / 3.0));
+  CHECK(inv_norms[2] == doctest::Approx(1 / std::sqrt(9.0625)));
+
+  inv_norms = {-1, -1, -1};
+  call.d_starts = Tensor(index.starts.data(), DType::i64, {1});
+  call.d_lengths = Tensor(index.lengths.data(), DType::i32, {1});
+  maxsim_jit::residual_norms(fixture.context, call);
+  CHECK(inv_norms[0] == -1.0F);
+  CHECK(inv_norms[1] == doctest::Approx(1 / 3.0));
+}
+
 TEST_CASE("errors carry the status and the sentence") {
   const Fixture fixture;
   Problem problem;

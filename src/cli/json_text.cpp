@@ -1,4 +1,4 @@
-#include "cli/manifest_text.h"
+#include "cli/json_text.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -15,28 +15,29 @@ namespace {
 
 using nlohmann::json;
 
-// Deep enough for every manifest, and far from what would exhaust the stack of a recursive walk.
+// Deep enough for every file that is read, and far from what would exhaust the stack of a recursive walk.
 constexpr int kMaxDepth = 16;
 constexpr std::size_t kMaxMebibytes = 16;
 
-// Called at each step of the parser: what JSON allows and a manifest must not have.
+// Called at each step of the parser: what JSON allows and such a file must not have.
 class Rules {
  public:
-  explicit Rules(std::string_view file) : file_(file) {}
+  Rules(std::string_view file, std::string_view what) : file_(file), what_(what) {}
 
   void see(int depth, json::parse_event_t event, const json &value) {
-    if (depth > kMaxDepth) failure("{}: the manifest is nested deeper than {} levels", file_, kMaxDepth);
+    if (depth > kMaxDepth) failure("{}: {} is nested deeper than {} levels", file_, what_, kMaxDepth);
     if (event == json::parse_event_t::object_start) keys_.emplace_back();
     if (event == json::parse_event_t::object_end) keys_.pop_back();
     if (event != json::parse_event_t::key) return;
     const auto &key = value.get_ref<const std::string &>();
     if (!keys_.back().insert(key).second) {
-      failure("{}: the manifest has '{}' twice in one object; once is accepted", file_, shortened(key));
+      failure("{}: {} has '{}' twice in one object; once is accepted", file_, what_, shortened(key));
     }
   }
 
  private:
   std::string_view file_;
+  std::string_view what_;
   std::vector<std::set<std::string>> keys_;  // of the objects that are open
 };
 
@@ -55,46 +56,51 @@ std::string sentence_of(const json::exception &error) {
 }
 
 // Whatever never ends, or was never a text, is refused before it is opened.
-void require_text_file(const std::filesystem::path &file) {
+void require_text_file(const std::filesystem::path &file, std::string_view what) {
   using std::filesystem::file_type;
   std::error_code error;
   const file_type type = std::filesystem::status(file, error).type();
   if (type == file_type::not_found || type == file_type::none) {
-    failure("{}: the manifest cannot be opened: {}", file.native(), error.message());
+    failure("{}: {} cannot be opened: {}", file.native(), what, error.message());
   }
   if (type == file_type::directory) {
-    failure("{}: the manifest is a directory; a JSON file is accepted", file.native());
+    failure("{}: {} is a directory; a JSON file is accepted", file.native(), what);
   }
   if (type != file_type::regular && type != file_type::fifo) {
-    failure("{}: the manifest is a device or socket; a JSON file is accepted", file.native());
+    failure("{}: {} is a device or socket; a JSON file is accepted", file.native(), what);
   }
 }
 
 }  // namespace
 
-std::string read_manifest_text(const std::filesystem::path &file) {
-  require_text_file(file);
+std::string read_json_text(const std::filesystem::path &file, std::string_view what) {
+  require_text_file(file, what);
   errno = 0;
   std::ifstream stream(file, std::ios::binary);
-  if (!stream) failure("{}: the manifest cannot be opened: {}", file.native(), std::generic_category().message(errno));
+  if (!stream) failure("{}: {} cannot be opened: {}", file.native(), what, std::generic_category().message(errno));
   std::string text((kMaxMebibytes << 20) + 1, '\0');
   stream.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (stream.bad()) failure("{}: the manifest cannot be read to its end", file.native());
-  if (!stream.eof()) failure("{}: the manifest is larger than {} MiB, the most accepted", file.native(), kMaxMebibytes);
+  if (stream.bad()) failure("{}: {} cannot be read to its end", file.native(), what);
+  if (!stream.eof()) failure("{}: {} is larger than {} MiB, the most accepted", file.native(), what, kMaxMebibytes);
   text.resize(static_cast<std::size_t>(stream.gcount()));
   return text;
 }
 
-json parse_manifest_text(std::string_view text, std::string_view file) {
-  Rules rules(file);
+json parse_json_text(std::string_view text, std::string_view file, std::string_view what) {
+  Rules rules(file, what);
   try {
     return json::parse(text, [&rules](int depth, json::parse_event_t event, const json &value) {
       rules.see(depth, event, value);
       return true;
     });
   } catch (const json::exception &error) {
-    failure("{}: the manifest is not JSON: {}", file, sentence_of(error));
+    failure("{}: {} is not JSON: {}", file, what, sentence_of(error));
   }
+}
+
+std::string shown(const json &value) {
+  if (value.is_structured() && value.size() > 8) return fmt::format("a JSON {} of {}", value.type_name(), value.size());
+  return shortened(value.dump(-1, ' ', false, json::error_handler_t::replace));
 }
 
 }  // namespace msj::cli

@@ -1,4 +1,4 @@
-#include "cli/manifest_text.h"
+#include "cli/json_text.h"
 
 #include <doctest/doctest.h>
 
@@ -13,7 +13,7 @@ using namespace msj::testing;
 namespace {
 
 std::string refusal(const std::string &text) {
-  return sentence_of<Failure>([&text] { static_cast<void>(parse_manifest_text(text, "m.json")); });
+  return sentence_of<Failure>([&text] { static_cast<void>(parse_json_text(text, "m.json", "the manifest")); });
 }
 
 }  // namespace
