@@ -11,7 +11,7 @@ _maxsim_jit() {
     command+=("${COMP_WORDS[i]}")
   done
   if [[ $word == -* ]]; then
-    choices=$("$tool" "${command[@]}" --help 2>/dev/null | grep -oE '^ +-[^ ]+' | grep -oE -e '--[a-z-]+')
+    choices=$("$tool" "${command[@]}" --help 2>/dev/null | grep -oE '^ +-[^ ]+' | grep -oE -e '--[A-Za-z-]+')
   elif [[ $COMP_CWORD -eq $i ]]; then  # no option yet: a command may follow
     choices=$("$tool" "${command[@]}" --help 2>/dev/null | sed -n '/^Subcommands:/,$s/^  \([a-z]\+\) .*/\1/p')
   fi
