@@ -38,7 +38,7 @@ TEST_CASE("a winner that could not be timed is a failure, not a regret") {
 TEST_CASE("median and worst of any number") {
   const auto of = [](std::initializer_list<double> ratios) {
     std::vector<Regret> regrets;
-    for (const double ratio : ratios) regrets.push_back({.what = "", .shared_ms = 1 + ratio, .best_ms = 1});
+    for (const double ratio : ratios) regrets.push_back({"", 1 + ratio, 1, "", "", 0});
     return summary_of(regrets);
   };
   CHECK(of({}).worst == 0);
