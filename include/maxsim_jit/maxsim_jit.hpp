@@ -368,6 +368,13 @@ inline void prepare(const Context &context, const Call &call, const PrepareOptio
   check(msj_prepare(context.get(), call.get(), &raw, nullptr));
 }
 
+// Every candidate timed for this very call, as JSON. Data pointers may be null.
+inline std::string measure(const Context &context, const Call &call) {
+  char *json = nullptr;
+  check(msj_measure(context.get(), call.get(), &json));
+  return detail::String(json).get();
+}
+
 inline Plan prepare_plan(const Context &context, const Call &call) {
   msj_plan *plan = nullptr;
   check(msj_prepare(context.get(), call.get(), nullptr, &plan));

@@ -244,6 +244,21 @@ msj_status msj_stats(msj_context *context, msj_counters *counters) {
   });
 }
 
+msj_status msj_measure(msj_context *context, const msj_call *call, char **json) {
+  return guarded([&] {
+    msj_context &live = checked(context);
+    need(json, "json");
+    *json = nullptr;
+    const msj_call given = read_call(call);
+    const msj::BoundCall bound = msj::ops::bind(given, msj::ops::DataRule::ignored);
+    if (is_cpu(given)) throw_error(MSJ_ERROR_INVALID_ARGUMENT, "device is MSJ_DEVICE_CPU; a CUDA device is accepted");
+    if (msj::ops::has_no_result(bound)) {
+      throw_error(MSJ_ERROR_INVALID_ARGUMENT, "the results of this call have no element; there is nothing to time");
+    }
+    give_string(msj::api::measure(live.pipeline, bound, site_of(given, nullptr)), json);
+  });
+}
+
 msj_status msj_inspect(msj_context *context, const msj_inspect_options *options, char **json) {
   return guarded([&] {
     msj_context &live = checked(context);

@@ -260,6 +260,21 @@ void Pipeline::launch(const BoundCall &call, const Ready &ready, const LaunchSit
   ++counters_.launches;
 }
 
+Pipeline::Measurement Pipeline::measure(const BoundCall &call, const LaunchSite &site) {
+  if (frozen_.load()) throw_error(MSJ_ERROR_COLD, "the context is frozen; nothing is measured in it");
+  Gpu &gpu = this->gpu();
+  const cuda::Driver &driver = *gpu.driver;
+  const auto context = cuda::context_of_call(driver, gpu.primaries, site.stream, site.device);
+  cuda::require_device(driver, context.context, site.stream, site.device);
+  const cuda::ContextGuard current(driver, context.context);
+  const cuda::DeviceInfo &info = device(site.device);
+  const auto timer = world_.make_timer(gpu.driver, log_);
+  const tune::AutotuneKey key = autotune_key(call);
+  const auto resolution = tuner_.resolve(key, info, *timer, true);
+  return {key, resolution->configs.of(call.layout), resolution->source, info.environment(),
+          tuner_.measure(key, {call.sizes, call.features, call.layout}, info, *timer)};
+}
+
 void Pipeline::prepare_ahead(const BoundCall &call, const cuda::Architecture &architecture, std::string_view gpu) {
   if (frozen_.load()) throw_error(MSJ_ERROR_COLD, "the context is frozen; nothing is compiled ahead of time in it");
   for (const tune::ConfigPair &configs : tuner_.ahead_of_time(autotune_key(call), architecture, gpu)) {

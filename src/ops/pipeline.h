@@ -53,6 +53,15 @@ class Pipeline {
   void run(const BoundCall &call, const LaunchSite &site);
   // Ready to launch on `site`, for the call's layout; compiles, tunes and loads as needed.
   const Ready *prepare(const BoundCall &call, const LaunchSite &site);
+  // Every candidate timed for this very call, on scratch operands; beside them what the call launches.
+  struct Measurement {
+    tune::AutotuneKey key;
+    TileConfig config;  // that of the call's layout class
+    tune::Source source = tune::Source::fallback;
+    std::string environment;
+    std::vector<tune::CandidateRecord> candidates;
+  };
+  [[nodiscard]] Measurement measure(const BoundCall &call, const LaunchSite &site);
   // Without a device: compiles into the cache what a device of this architecture would start with.
   void prepare_ahead(const BoundCall &call, const cuda::Architecture &architecture, std::string_view gpu);
   [[nodiscard]] std::size_t workspace_size(const BoundCall &call, int device);

@@ -154,10 +154,22 @@ std::int64_t BucketRules::Edges::edge_of(std::int64_t size) const {
   return more ? kMore : edges.back();
 }
 
-std::int64_t BucketRules::Edges::representative_of(std::int64_t edge) const {
+std::size_t BucketRules::Edges::index_of(std::int64_t edge) const {
   const auto at = std::lower_bound(edges.begin(), edges.end(), edge);
-  const auto index = std::min(static_cast<std::size_t>(at - edges.begin()), representative.size() - 1);
-  return representative[index];
+  return std::min(static_cast<std::size_t>(at - edges.begin()), representative.size() - 1);
+}
+
+std::int64_t BucketRules::Edges::representative_of(std::int64_t edge) const { return representative[index_of(edge)]; }
+
+std::int64_t BucketRules::Edges::least_of(std::int64_t edge) const {
+  const std::size_t index = index_of(edge);
+  return index == 0 ? 1 : edges[index - 1] + 1;
+}
+
+std::int64_t BucketRules::Edges::largest_of(std::int64_t edge) const {
+  const std::size_t index = index_of(edge);
+  if (index == edges.size()) return 2 * representative[index];
+  return !more && index + 1 == edges.size() ? std::max(edges[index], 2 * representative[index]) : edges[index];
 }
 
 const BucketRules::Edges *BucketRules::edges_of(std::string_view size) const {
@@ -215,21 +227,45 @@ double operand_bytes(const OpSpec &op, const Sizes &sizes, std::span<const DType
   return total;
 }
 
-Sizes BucketRules::representative(const ShapeBucket &bucket, std::span<const DType> dtypes) const {
+template <typename Choose>
+Sizes BucketRules::sizes_in(const ShapeBucket &bucket, const Choose &choose) const {
   const OpSpec &op = *bucket.op;
   Sizes sizes{};
-  Sizes floors{};
   for (std::size_t i = 0; i < op.sizes.size(); ++i) {
     const SizeSpec &spec = op.sizes[i];
     const Edges *edges = spec.is_static || bucket.edges[i] == 0 ? nullptr : edges_of(spec.edges_name());
-    if (edges) {
-      sizes[i] = edges->representative_of(bucket.edges[i]);
-      floors[i] = std::min(sizes[i], edges->representative.front());
+    if (edges != nullptr) {
+      sizes[i] = choose(*edges, bucket.edges[i]);
     } else {
       sizes[i] = spec.is_static ? bucket.edges[i] : std::max<std::int64_t>(spec.default_value, 1);
-      floors[i] = sizes[i];
     }
   }
+  return sizes;
+}
+
+Sizes BucketRules::least(const ShapeBucket &bucket) const {
+  return complete(*bucket.op,
+                  sizes_in(bucket, [](const Edges &edges, std::int64_t edge) { return edges.least_of(edge); }));
+}
+
+Sizes BucketRules::largest(const ShapeBucket &bucket, std::span<const DType> dtypes) const {
+  const OpSpec &op = *bucket.op;
+  const Sizes floors = least(bucket);
+  Sizes sizes = sizes_in(bucket, [](const Edges &edges, std::int64_t edge) { return edges.largest_of(edge); });
+  for (const int index : op.cut_order) {
+    if (fits(op, sizes, dtypes)) break;
+    const auto cut = static_cast<std::size_t>(index);
+    sizes[cut] = cut_to_fit(op, sizes, cut, floors[cut], dtypes);
+  }
+  return complete(op, sizes);
+}
+
+Sizes BucketRules::representative(const ShapeBucket &bucket, std::span<const DType> dtypes) const {
+  const OpSpec &op = *bucket.op;
+  Sizes sizes = sizes_in(bucket, [](const Edges &edges, std::int64_t edge) { return edges.representative_of(edge); });
+  Sizes floors = sizes_in(bucket, [](const Edges &edges, std::int64_t edge) {
+    return std::min(edges.representative_of(edge), edges.representative.front());
+  });
   for (const bool to_one : {false, true}) {
     for (const int index : op.cut_order) {
       if (fits(op, sizes, dtypes)) return complete(op, sizes);

@@ -61,6 +61,11 @@ class BucketRules {
   [[nodiscard]] OpBuckets of(const OpSpec &op) const;
   [[nodiscard]] ShapeBucket bucket(const OpSpec &op, const Sizes &sizes) const;
 
+  // The least and the largest sizes of a bucket that a sweep could time: an open end is twice the representative size,
+  // and what a sweep would not fit is cut in the op's order, though no further than the bucket's least.
+  [[nodiscard]] Sizes least(const ShapeBucket &bucket) const;
+  [[nodiscard]] Sizes largest(const ShapeBucket &bucket, std::span<const DType> dtypes) const;
+
   // The sizes that a sweep times: a function of the bucket and dtypes alone, off tile multiples, static sizes
   // unchanged; sizes are cut in the op's order until operands and results take at most 2 GiB and the op at most 2^38
   // multiply-adds. Each is cut no further than to its lowest bucket's representative before the next one's turn, and
@@ -76,6 +81,9 @@ class BucketRules {
 
     [[nodiscard]] std::int64_t edge_of(std::int64_t size) const;
     [[nodiscard]] std::int64_t representative_of(std::int64_t edge) const;
+    [[nodiscard]] std::int64_t least_of(std::int64_t edge) const;
+    [[nodiscard]] std::int64_t largest_of(std::int64_t edge) const;
+    [[nodiscard]] std::size_t index_of(std::int64_t edge) const;
   };
   struct StaticStep {
     std::int64_t to;
@@ -83,6 +91,9 @@ class BucketRules {
   };
   struct Reader;  // of the file
 
+  // Of each size with edges what `choose` makes of its edge.
+  template <typename Choose>
+  [[nodiscard]] Sizes sizes_in(const ShapeBucket &bucket, const Choose &choose) const;
   [[nodiscard]] const Edges *edges_of(std::string_view size) const;  // null: it has none
 
   int version_ = 0;

@@ -19,9 +19,10 @@ namespace {
 // What the worker threads share: the next pair to take, and what came of each.
 class Compilation {
  public:
-  Compilation(const AutotuneKey &key, const cuda::Architecture &architecture, const std::vector<Admitted> &pairs,
-              jit::Specializer &specializer, const Progress &progress)
+  Compilation(const AutotuneKey &key, FeatureSet features, const cuda::Architecture &architecture,
+              const std::vector<Admitted> &pairs, jit::Specializer &specializer, const Progress &progress)
       : key_(key),
+        features_(features),
         architecture_(architecture),
         pairs_(pairs),
         specializer_(specializer),
@@ -66,7 +67,7 @@ class Compilation {
   void compile(std::size_t index) {
     const jit::Specialization specialization = {.op = &key_.op(),
                                                 .config = pairs_[index].config,
-                                                .features = key_.op().representative_features,
+                                                .features = features_,
                                                 .dtypes = key_.dtypes().array(),
                                                 .static_sizes = key_.bucket().static_sizes(),
                                                 .layout = pairs_[index].layout,
@@ -86,6 +87,7 @@ class Compilation {
   }
 
   const AutotuneKey &key_;
+  FeatureSet features_;
   const cuda::Architecture &architecture_;
   const std::vector<Admitted> &pairs_;
   jit::Specializer &specializer_;
@@ -117,12 +119,11 @@ std::string failure_of(const Timing &timing) {
   return is_time ? "" : fmt::format("its clock said {} ms", timing.median_ms);
 }
 
-[[noreturn]] void refuse_class(Layout layout, const Admission &admission, std::span<const Trial> trials,
-                               const std::vector<Timing> &timings) {
-  for (std::size_t i = 0; i < trials.size(); ++i) {
-    if (trials[i].layout != layout) continue;
+[[noreturn]] void refuse_class(Layout layout, const Admission &admission, std::span<const CandidateRecord> records) {
+  for (const CandidateRecord &record : records) {
+    if (record.layout != layout) continue;
     throw_error(MSJ_ERROR_CUDA, "no candidate of layout class {} could be timed; {}: {}", name(layout),
-                to_string(trials[i].config), failure_of(timings[i]));
+                to_string(record.config), record.rejected);
   }
   for (const Rejected &rejected : admission.rejected) {
     if (rejected.layout != layout) continue;
@@ -132,25 +133,24 @@ std::string failure_of(const Timing &timing) {
   throw_error(MSJ_ERROR_CUDA, "there is no candidate of layout class {}", name(layout));
 }
 
-// The earliest trial of the class that is as fast as its fastest.
-const TileConfig &winner(Layout layout, const Admission &admission, std::span<const Trial> trials,
-                         const std::vector<Timing> &timings) {
-  const auto ran = [&](std::size_t i) { return trials[i].layout == layout && failure_of(timings[i]).empty(); };
+// The earliest candidate of the class that is as fast as its fastest.
+TileConfig winner(Layout layout, const Admission &admission, std::span<const CandidateRecord> records) {
+  const auto ran = [&](const CandidateRecord &record) { return record.layout == layout && record.rejected.empty(); };
   const Timing *best = nullptr;
-  for (std::size_t i = 0; i < trials.size(); ++i) {
-    if (ran(i) && (!best || timings[i].median_ms < best->median_ms)) best = &timings[i];
+  for (const CandidateRecord &record : records) {
+    if (ran(record) && (!best || record.timing.median_ms < best->median_ms)) best = &record.timing;
   }
-  for (std::size_t i = 0; best && i < trials.size(); ++i) {
-    if (ran(i) && within_noise(timings[i], *best)) return trials[i].config;
+  for (const CandidateRecord &record : records) {
+    if (best && ran(record) && within_noise(record.timing, *best)) return record.config;
   }
-  refuse_class(layout, admission, trials, timings);
+  refuse_class(layout, admission, records);
 }
 
 }  // namespace
 
-std::vector<Trial> compile_trials(const AutotuneKey &key, const cuda::Architecture &architecture, Admission &admission,
-                                  jit::Specializer &specializer, const Progress &progress) {
-  auto outcomes = Compilation(key, architecture, admission.admitted, specializer, progress).run();
+std::vector<Trial> compile_trials(const AutotuneKey &key, FeatureSet features, const cuda::Architecture &architecture,
+                                  Admission &admission, jit::Specializer &specializer, const Progress &progress) {
+  auto outcomes = Compilation(key, features, architecture, admission.admitted, specializer, progress).run();
   std::vector<Trial> trials;
   std::vector<Admitted> compiled;
   for (std::size_t i = 0; i < outcomes.size(); ++i) {
@@ -166,25 +166,29 @@ std::vector<Trial> compile_trials(const AutotuneKey &key, const cuda::Architectu
   return trials;
 }
 
-Entry sweep(const AutotuneKey &key, const SweepProblem &problem, const Admission &admission,
-            std::span<const Trial> trials, Timer &timer) {
+std::vector<CandidateRecord> time_trials(const SweepProblem &problem, std::span<const Trial> trials, Timer &timer) {
   const std::vector<Timing> timings = timer.time(problem, trials);
   if (timings.size() != trials.size()) {
     throw_error(MSJ_ERROR_INTERNAL, "{} timings of {} trials came back", timings.size(), trials.size());
   }
+  std::vector<CandidateRecord> records;
+  for (std::size_t i = 0; i < trials.size(); ++i) {
+    records.push_back({trials[i].config, trials[i].layout, timings[i], failure_of(timings[i])});
+  }
+  return records;
+}
+
+Entry sweep(const AutotuneKey &key, const SweepProblem &problem, const Admission &admission,
+            std::span<const Trial> trials, Timer &timer) {
   Entry entry;
   entry.op = key.op().name;
   entry.tuning_epoch = key.op().tuning_epoch;
   entry.sizes = problem.sizes;
-  entry.configs = {winner(Layout::aligned16, admission, trials, timings),
-                   winner(Layout::any, admission, trials, timings)};
-  for (std::size_t i = 0; i < trials.size(); ++i) {
-    CandidateRecord record;
-    record.config = trials[i].config;
-    record.layout = trials[i].layout;
-    record.rejected = failure_of(timings[i]);
-    if (record.rejected.empty()) record.timing = timings[i];
-    entry.candidates.push_back(std::move(record));
+  entry.candidates = time_trials(problem, trials, timer);
+  entry.configs = {winner(Layout::aligned16, admission, entry.candidates),
+                   winner(Layout::any, admission, entry.candidates)};
+  for (CandidateRecord &record : entry.candidates) {
+    if (!record.rejected.empty()) record.timing = {};
   }
   for (const Rejected &rejected : admission.rejected) {
     entry.candidates.push_back({rejected.config, rejected.layout, {}, rejected.reason});

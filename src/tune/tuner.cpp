@@ -185,7 +185,8 @@ Tuner::Found Tuner::sweep_or_wait(const AutotuneKey &key, const cuda::DeviceInfo
   (void)default_configs(space(key.op()), key, device.limits);  // throws if a class has no candidate at all
   Admission admission = admit(space(key.op()), key, device.limits);
   const std::size_t not_admitted = admission.rejected.size();
-  const auto trials = compile_trials(key, device.architecture, admission, parts_.specializer, parts_.progress);
+  const auto trials = compile_trials(key, key.op().representative_features, device.architecture, admission,
+                                     parts_.specializer, parts_.progress);
   for (std::size_t i = not_admitted; i < admission.rejected.size(); ++i) {
     const Rejected &rejected = admission.rejected[i];
     parts_.log.warn(fmt::format("candidate {} of {} ({}) is left out: {}", to_string(rejected.config), key.op().name,
@@ -243,6 +244,28 @@ Provenance Tuner::provenance(const AutotuneKey &key, const cuda::DeviceInfo &dev
   provenance.source_hash = hash_name(sources);
   provenance.date = parts_.now();
   return provenance;
+}
+
+std::vector<CandidateRecord> Tuner::measure(const AutotuneKey &key, const MeasuredCall &call,
+                                            const cuda::DeviceInfo &device, Timer &timer) {
+  Admission admission = admit(space(key.op()), key, device.limits);
+  std::erase_if(admission.admitted, [&](const Admitted &pair) { return pair.layout != call.layout; });
+  std::erase_if(admission.rejected, [&](const Rejected &rejected) { return rejected.layout != call.layout; });
+  const auto trials =
+      compile_trials(key, call.features, device.architecture, admission, parts_.specializer, parts_.progress);
+  const GpuTurn turn(*this, device.uuid);
+  const SweepProblem problem = {.op = &key.op(),
+                                .sizes = call.sizes,
+                                .static_sizes = key.bucket().static_sizes(),
+                                .dtypes = key.dtypes(),
+                                .features = call.features,
+                                .sm_count = device.limits.sm_count,
+                                .l2_bytes = device.limits.l2_bytes};
+  std::vector<CandidateRecord> records = time_trials(problem, trials, timer);
+  for (const Rejected &rejected : admission.rejected) {
+    records.push_back({rejected.config, rejected.layout, {}, rejected.reason});
+  }
+  return records;
 }
 
 void Tuner::report(std::int64_t done, std::int64_t total) {

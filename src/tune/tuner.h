@@ -60,6 +60,16 @@ class Tuner {
   [[nodiscard]] std::vector<ConfigPair> ahead_of_time(const AutotuneKey &key, const cuda::Architecture &architecture,
                                                       std::string_view gpu);
 
+  // Every candidate of one layout class on these very sizes with these features, whatever the bucket's sweep said:
+  // compiles what is not cached, counts as no sweep and leaves no entry. The CUDA context to work in is current.
+  struct MeasuredCall {
+    Sizes sizes{};
+    FeatureSet features = 0;
+    Layout layout = Layout::aligned16;
+  };
+  [[nodiscard]] std::vector<CandidateRecord> measure(const AutotuneKey &key, const MeasuredCall &call,
+                                                     const cuda::DeviceInfo &device, Timer &timer);
+
   [[nodiscard]] const BucketRules &buckets() const { return buckets_; }
   [[nodiscard]] const CandidateSpace &space(const OpSpec &op);
   [[nodiscard]] store::EntryStore &entries() { return entries_; }

@@ -164,6 +164,24 @@ TEST_CASE("representative sizes: the documents are cut first, then queries, docu
   CHECK(kToy.multiply_adds(huge) <= tune::kMaxSweepMultiplyAdds);
 }
 
+TEST_CASE("the ends of a bucket are in it, and the representative sizes are between them where they fit") {
+  const BucketRules all = rules();
+  const std::vector<DType> dtypes(kToy.operands.size(), DType::bf16);
+  for (const std::int64_t Nq : {1, 5, 70}) {
+    for (const std::int64_t Nd : {1, 500, 20000}) {
+      for (const std::int64_t Lq : {3, 32, 1024, 5000}) {
+        for (const std::int64_t Ld : {10, 300, 4096, 9000}) {
+          const ShapeBucket bucket = all.bucket(kToy, toy_sizes(Nq, Nd, Lq, Ld, 128, 128));
+          const Sizes least = all.least(bucket), largest = all.largest(bucket, dtypes);
+          CHECK(all.bucket(kToy, least) == bucket);
+          CHECK(all.bucket(kToy, largest) == bucket);
+          for (std::size_t i = 0; i < kToy.sizes.size(); ++i) CHECK(least[i] <= largest[i]);
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("bucket rules: a size of a new op needs a line in the file and no code") {
   auto json = nlohmann::json::parse(BucketRules::embedded());
   static constexpr std::array<SizeSpec, 2> kSizes = {{{"M", false, 1 << 30}, {"nbits", true, 8}}};

@@ -46,7 +46,8 @@ class Bench {
     driver_ = cuda::Driver::load(settings);
     context_ = std::make_unique<cuda::ContextGuard>(*driver_, gpu.create_context(0));
     auto admission = tune::admit(tuning.tuner.space(kToy), key, h200_limits());
-    trials = tune::compile_trials(key, toy_device().architecture, admission, tuning.specializer, {});
+    trials = tune::compile_trials(key, kToy.representative_features, toy_device().architecture, admission,
+                                  tuning.specializer, {});
     problem.sizes = tuning.tuner.buckets().representative(key.bucket(), key.dtypes().all());
     problem.static_sizes = key.bucket().static_sizes();
     problem.features = kToy.representative_features;

@@ -118,12 +118,13 @@ TEST_CASE("compile_trials: one NVRTC invocation for each pair, in the admitted o
   const auto key = toy_key();
   auto admission = tune::admit(tuning.tuner.space(kToy), key, h200_limits());
   std::vector<std::int64_t> steps;
-  const auto trials = tune::compile_trials(key, toy_device().architecture, admission, tuning.specializer,
-                                           [&](const char *what, std::int64_t done, std::int64_t total) {
-                                             CHECK(std::string(what) == "compile");
-                                             CHECK(total == kToyPairs);
-                                             steps.push_back(done);
-                                           });
+  const auto trials =
+      tune::compile_trials(key, kToy.representative_features, toy_device().architecture, admission, tuning.specializer,
+                           [&](const char *what, std::int64_t done, std::int64_t total) {
+                             CHECK(std::string(what) == "compile");
+                             CHECK(total == kToyPairs);
+                             steps.push_back(done);
+                           });
   REQUIRE(trials.size() == kToyPairs);
   CHECK(tuning.counters.nvrtc_invocations == kToyPairs);
   CHECK(steps == std::vector<std::int64_t>{1, 2, 3, 4, 5, 6});
@@ -143,7 +144,8 @@ TEST_CASE("compile_trials: a candidate that does not compile is left out, the ot
   Tuning tuning({.cache = cache.path(), .kernels = kernels.folder()});
   const auto key = toy_key();
   auto admission = tune::admit(tuning.tuner.space(kToy), key, h200_limits());
-  const auto trials = tune::compile_trials(key, toy_device().architecture, admission, tuning.specializer, {});
+  const auto trials = tune::compile_trials(key, kToy.representative_features, toy_device().architecture, admission,
+                                           tuning.specializer, {});
   CHECK(trials.size() == kToyPairs - 1);
   CHECK(admission.admitted.size() == kToyPairs - 1);
   CHECK(tuning.counters.nvrtc_invocations == kToyPairs);
@@ -159,7 +161,8 @@ TEST_CASE("compile_trials: without NVRTC it says so, and blames no candidate") {
   const auto key = toy_key();
   auto admission = tune::admit(tuning.tuner.space(kToy), key, h200_limits());
   try {
-    (void)tune::compile_trials(key, toy_device().architecture, admission, tuning.specializer, {});
+    (void)tune::compile_trials(key, kToy.representative_features, toy_device().architecture, admission,
+                               tuning.specializer, {});
     FAIL("compiled");
   } catch (const Error &error) {
     CHECK(error.status() == MSJ_ERROR_NO_NVRTC);

@@ -1,0 +1,62 @@
+#include <nlohmann/json.hpp>
+
+#include "api/documents.h"
+#include "tune/config_json.h"
+
+namespace msj::api {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json sizes_json(const OpSpec &op, const Sizes &sizes) {
+  Json json = Json::object();
+  for (std::size_t i = 0; i < op.sizes.size(); ++i) json[std::string(op.sizes[i].name)] = sizes[i];
+  return json;
+}
+
+const char *source_name(tune::Source source) {
+  switch (source) {
+    case tune::Source::tuned:
+      return "tuned";
+    case tune::Source::shipped:
+      return "shipped";
+    case tune::Source::fallback:
+      return "default";
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string measure(ops::Pipeline &pipeline, const BoundCall &call, const ops::LaunchSite &site) {
+  const ops::Pipeline::Measurement measured = pipeline.measure(call, site);
+  const OpSpec &op = *call.op;
+  const tune::BucketRules &buckets = pipeline.tuner().buckets();
+  const tune::ShapeBucket &bucket = measured.key.bucket();
+  const auto dtypes = measured.key.dtypes().all();
+  Json json = {{"schema", "maxsim-jit/measure/1"}, {"op", op.name}, {"environment", measured.environment}};
+  json["sizes"] = sizes_json(op, call.sizes);
+  json["features"] = feature_names(op, call.features);
+  json["layout"] = name(call.layout);
+  json["bucket"] = {{"least", sizes_json(op, buckets.least(bucket))},
+                    {"middle", sizes_json(op, buckets.representative(bucket, dtypes))},
+                    {"largest", sizes_json(op, buckets.largest(bucket, dtypes))}};
+  json["config"] = tune::config_to_json(measured.config);
+  json["source"] = source_name(measured.source);
+  json["candidates"] = Json::array();
+  for (const tune::CandidateRecord &record : measured.candidates) {
+    Json row = {{"config", tune::config_to_json(record.config)}};
+    if (record.rejected.empty()) {
+      row["milliseconds"] = record.timing.median_ms;
+      row["dispersion"] = record.timing.dispersion;
+      row["rounds"] = record.timing.rounds;
+    } else {
+      row["rejected"] = record.rejected;
+    }
+    json["candidates"].push_back(std::move(row));
+  }
+  return to_text(json);
+}
+
+}  // namespace msj::api

@@ -1,0 +1,107 @@
+// msj_measure: every candidate of the call's layout class, timed at the call's own sizes and features; no sweep, no
+// entry.
+#include <doctest/doctest.h>
+
+#include <mutex>
+#include <nlohmann/json.hpp>
+
+#include "support/sentences.h"
+#include "support/session.h"
+#include "support/tiny_kernels.h"
+
+using namespace msj;
+using namespace msj::testing;
+
+namespace {
+
+struct Seen {
+  Sizes sizes;
+  FeatureSet features;
+  Layout layout;
+};
+
+nlohmann::json measure(Session &session, const CallShape &shape) {
+  OpCall call(shape);
+  char *text = nullptr;
+  const msj_status status = msj_measure(session.get(), &call.call(), &text);
+  INFO(msj_last_error());
+  REQUIRE(status == MSJ_OK);
+  const auto json = nlohmann::json::parse(text);
+  msj_string_free(text);
+  return json;
+}
+
+}  // namespace
+
+TEST_CASE("a call is measured as it is, and nothing is tuned by it") {
+  const TinyKernels kernels;
+  for (const ops::Op &op : ops::all_ops()) {
+    CAPTURE(op.spec->name);
+    FakeGpu gpu;
+    const ScratchDirectory cache;
+    std::mutex mutex;
+    std::vector<Seen> seen;
+    Session session(cache.path(), "on", [&](const tune::SweepProblem &problem, const tune::Trial &trial) {
+      const std::scoped_lock lock(mutex);
+      seen.push_back({problem.sizes, problem.features, trial.layout});
+      return hashed_time(problem, trial);
+    });
+    const CallShape shape = small_call(*op.spec, op.spec->all_features());
+    session.must_run(shape);
+    const msj_counters before = session.stats();
+    const auto entry = read_text(entry_files(cache.path()).front());
+    seen.clear();
+
+    const auto json = measure(session, shape);
+    for (const Seen &trial : seen) {
+      for (std::size_t i = 0; i < op.spec->sizes.size(); ++i) CHECK(trial.sizes[i] == shape.sizes[i]);
+      CHECK(trial.features == op.spec->all_features());
+      CHECK(trial.layout == Layout::aligned16);
+    }
+    std::size_t admitted = 0;
+    for (const tune::Admitted &pair : session.admission(shape).admitted) {
+      if (pair.layout == Layout::aligned16) ++admitted;
+    }
+    CHECK(seen.size() == admitted);
+    std::size_t timed = 0;
+    bool has_shared = false;
+    for (const auto &candidate : json["candidates"]) {
+      if (candidate.contains("rejected")) continue;
+      ++timed;
+      CHECK(candidate["milliseconds"].get<double>() > 0);
+      has_shared |= candidate["config"] == json["config"];
+    }
+    CHECK(timed == admitted);
+    CHECK(has_shared);
+    CHECK(json["schema"] == "maxsim-jit/measure/1");
+    CHECK(json["op"] == op.spec->name);
+    CHECK(json["source"] == "tuned");
+    CHECK(json["features"].size() == op.spec->features.size());
+    CHECK(session.stats().sweeps == before.sweeps);
+    CHECK(session.stats().candidates_timed == before.candidates_timed);
+    CHECK(entry_files(cache.path()).size() == 1);
+    CHECK(read_text(entry_files(cache.path()).front()) == entry);
+  }
+}
+
+TEST_CASE("what can't be measured is said") {
+  FakeGpu gpu;
+  const ScratchDirectory cache;
+  Session session(cache.path(), "off");
+  CallShape shape = small_call(*ops::find_op(MSJ_DENSE_FORWARD)->spec);
+  char *text = nullptr;
+  OpCall call(shape);
+  CHECK(msj_measure(session.get(), &call.call(), nullptr) == MSJ_ERROR_INVALID_ARGUMENT);
+  CHECK(msj_measure(nullptr, &call.call(), &text) == MSJ_ERROR_INVALID_ARGUMENT);
+  call.call().device = MSJ_DEVICE_CPU;
+  CHECK(msj_measure(session.get(), &call.call(), &text) == MSJ_ERROR_INVALID_ARGUMENT);
+  call.call().device = 7;
+  CHECK(msj_measure(session.get(), &call.call(), &text) == MSJ_ERROR_INVALID_ARGUMENT);
+  shape.sizes[0] = 0;
+  OpCall empty(shape);
+  CHECK(msj_measure(session.get(), &empty.call(), &text) == MSJ_ERROR_INVALID_ARGUMENT);
+  REQUIRE(msj_freeze(session.get(), 1) == MSJ_OK);
+  OpCall frozen(small_call(*ops::find_op(MSJ_DENSE_FORWARD)->spec));
+  CHECK(msj_measure(session.get(), &frozen.call(), &text) == MSJ_ERROR_COLD);
+  CHECK(text == nullptr);
+}
