@@ -1,8 +1,9 @@
 // dense_forward, hopper path (sm_90a; bf16, fp16): score[i, j] = sum over s of max over t of <Q[i, s], D[j, t]>. The
 // block is common/hopper/forward.cuh's; what its rows are is here.
 //
-// Norms are sums of squares of what lies in shared memory, of documents beside the products. With argmax the state of
-// 256 columns does not fit the registers: two parts.
+// Norms are sums of squares of what lies in shared memory, of documents beside the products. 256 columns are scored in
+// two parts by turns (common/hopper/turns.cuh) where two stages are all of d, or there are no registers for that: with
+// argmax it is two parts one after the other.
 //
 // Bits: k ascends 16 at a time in one accumulator; squares of a norm are two chains, of the halves of each 64 of d.
 #include "common/ptx.cuh"
@@ -15,6 +16,7 @@
 #include "common/hopper/tensor_copy.cuh"
 #include "common/hopper/wgmma.cuh"
 #include "common/hopper/forward.cuh"
+#include "common/hopper/turns.cuh"
 
 namespace msj {
 
@@ -24,8 +26,14 @@ using Element = Numeric<type>::Storage;
 struct DenseForward {
   using Block = HopperForward<DenseForward>;
   static constexpr int element_bytes = 2;
-  static constexpr int parts = feature::save_argmax && block_query == 256 ? 2 : 1, part_columns = block_query / parts;
+  static constexpr bool has_registers = !feature::save_argmax && !(feature::normalize && query_buffers > 1);
+  static constexpr bool by_turns = block_query == 256 && static_size::d <= row_bytes && has_registers;
+  static constexpr int parts = by_turns || (feature::save_argmax && block_query == 256) ? 2 : 1;
+  static constexpr int part_columns = block_query / parts;
   using Tile = WarpgroupTile<part_columns>;
+  using Maxima = RunningMax<Tile, feature::save_argmax>;
+
+  int width;  // of a token: at least 1
 
   static constexpr int query_extra_bytes = sizeof(RowFactor), row_extra_bytes = 0;
   struct QueryExtras {
@@ -33,7 +41,7 @@ struct DenseForward {
   };
   struct RowExtras {};
 
-  __device__ __forceinline__ explicit DenseForward(const Args&) {}
+  __device__ __forceinline__ explicit DenseForward(const Args& args) : width(int(args.size_d)) {}
 
   // --- load ----------------------------------------------------------------------------------------------------------
 
@@ -72,10 +80,61 @@ struct DenseForward {
   // The products of one stage with `part_columns` of the columns.
   static __device__ __forceinline__ void multiply_stage(Tile& tile, unsigned documents, unsigned queries) {
 #pragma unroll
-    for (int step = 0; step < Block::stage_steps; ++step)
-      ptx::multiply_64<type, type, part_columns, true>(
-          tile.value, ptx::matrix_descriptor(documents + step / 4 * box_bytes + step % 4 * step_bytes),
-          ptx::matrix_descriptor(queries + step / 4 * query_block_bytes + step % 4 * step_bytes));
+    for (int step = 0; step < Block::stage_steps; ++step) multiply_step<true>(tile, documents, queries, step);
+  }
+  template <bool adds>
+  static __device__ __forceinline__ void multiply_step(Tile& tile, unsigned documents, unsigned queries, int step) {
+    ptx::multiply_64<type, type, part_columns, adds>(
+        tile.value, ptx::matrix_descriptor(documents + step / 4 * box_bytes + step % 4 * step_bytes),
+        ptx::matrix_descriptor(queries + step / 4 * query_block_bytes + step % 4 * step_bytes));
+  }
+
+  // By turns: all of d, one stage or two, over what the accumulators held.
+  template <class Place>
+  static __device__ __forceinline__ void start_products(Tile& tile, Place place, unsigned queries, int part,
+                                                        int scorer) {
+    queries += part * part_columns * row_bytes;
+    ptx::products_fence();
+#pragma unroll
+    for (int stage = 0; stage < Block::tile_stages; ++stage, place.advance()) {
+      const unsigned documents = Block::stage_address(scorer, place.slot);
+      const unsigned block = queries + stage * Block::stage_boxes * query_block_bytes;
+      if (stage == 0) multiply_step<false>(tile, documents, block, 0);
+      else multiply_step<true>(tile, documents, block, 0);
+#pragma unroll
+      for (int step = 1; step < Block::stage_steps; ++step) multiply_step<true>(tile, documents, block, step);
+    }
+    ptx::products_commit();
+  }
+
+  // What one thread needs of a tile: its rows' squares, which of the warp's rows are tokens.
+  struct Rows {
+    float squares[Tile::rows];
+    KeepRows<16> keep;
+  };
+  template <class Place>
+  __device__ __forceinline__ Rows rows_of(const Args&, const Document& document, int first_t, Place place, int scorer,
+                                          int warp, int lane) const {
+    Rows rows;
+    rows.keep = Block::keep_of(Block::keep_words(scorer, Block::last_stage(place)), warp,
+                               document.length - first_t - warp * 16);
+    if constexpr (feature::normalize) {
+      float squares = 0.0f;
+#pragma unroll
+      for (int stage = 0; stage < Block::tile_stages; ++stage, place.advance())
+#pragma unroll
+        for (int box = 0; box < Block::stage_boxes; ++box)
+          squares = add_half_squares(squares, Block::stage_address(scorer, place.slot) + box * box_bytes,
+                                     warp * 16 + lane % 16, lane / 16);
+      share_squares(squares, lane, rows.squares);
+    }
+    return rows;
+  }
+  // Lanes l and l + 16 have the halves of row l.
+  static __device__ __forceinline__ void share_squares(float squares, int lane, float (&of_rows)[Tile::rows]) {
+    squares += __shfl_xor_sync(all_lanes, squares, 16);
+#pragma unroll
+    for (int i = 0; i < Tile::rows; ++i) of_rows[i] = __shfl_sync(all_lanes, squares, Tile::row(i, lane));
   }
 
   // One part of a tile: all of d. The first part waits for the stages and, to normalize, sums the squares of the warp's
@@ -112,11 +171,7 @@ struct DenseForward {
     }
     ptx::products_wait<0>();
     ptx::hold(tile.value);
-    if (feature::normalize && is_first) {
-      squares += __shfl_xor_sync(all_lanes, squares, 16);
-#pragma unroll
-      for (int i = 0; i < Tile::rows; ++i) tile.squares[i] = __shfl_sync(all_lanes, squares, Tile::row(i, lane));
-    }
+    if (feature::normalize && is_first) share_squares(squares, lane, tile.squares);
   }
 
   // Rows of D as they lie in memory.
@@ -129,58 +184,69 @@ struct DenseForward {
     }
   };
 
-  // A finished tile: factors, then masked and absent rows, then the running max.
-  template <class Maxima>
-  static __device__ __forceinline__ void finish_tile(const Args& args, const Document& document, int first_t,
-                                                     const unsigned* keep_words, int warp, int lane, Tile& tile,
-                                                     Maxima& maxima) {
+  // A finished part: factors, then masked and absent rows, then the running max.
+  template <bool is_last>
+  __device__ __forceinline__ void finish_part(const Args& args, const Document& document, Tile& tile, const Rows& rows,
+                                              int first_t, int warp, int lane, Maxima& maxima) const {
     const int t = first_t + warp * 16;
     if constexpr (feature::normalize) {
-      const DocumentRow rows{static_cast<const Element*>(args.d.data) + document.index * args.d.stride[0] +
-                                 t * args.d.stride[1],
-                             args.d.stride[1], document.length - t};
-      normalize_rows<type>(tile, 16, rows, args.d.stride[2], int(args.size_d), lane);
+#pragma unroll
+      for (int i = 0; i < Tile::rows; ++i) tile.squares[i] = rows.squares[i];
+      const DocumentRow in_memory{static_cast<const Element*>(args.d.data) + document.index * args.d.stride[0] +
+                                      t * args.d.stride[1],
+                                  args.d.stride[1], document.length - t};
+      normalize_rows<type>(tile, 16, in_memory, args.d.stride[2], int(args.size_d), lane);
     }
-    const KeepRows<16> keep = Block::keep_of(keep_words, warp, document.length - t);
-    if (!keep.every()) keep.apply(tile, lane);
+    if ((feature::d_mask || is_last) && !rows.keep.every()) rows.keep.apply(tile, lane);
     maxima.update(tile, t, lane);
   }
 
   // The tiles of one document. Its first active token, -1: none.
-  template <class Place, class Maxima>
+  template <class Place>
   __device__ __forceinline__ int score_document(const Args& args, const Document& document, Place& place,
                                                 unsigned queries, int scorer, int warp, int lane,
                                                 Maxima (&maxima)[parts]) const {
-    int first_active = -1;
+    if constexpr (by_turns) {
+      return Turns<DenseForward>::score_document(args, *this, document, place, queries, scorer, warp, lane, maxima);
+    } else {
+      int first_active = -1;
 #pragma unroll 1
-    for (int first_t = 0; first_t < document.length; first_t += tile_rows) {
-      Tile tile;
-      const Place start = place;
+      for (int first_t = 0; first_t < document.length; first_t += tile_rows) {
+        Tile tile;
+        Rows rows;
+        const Place start = place;
 #pragma unroll
-      for (int part = 0; part < parts; ++part) {
-        place = start;
-        multiply_tile(tile, place, queries, part, scorer, warp, lane);
-        const unsigned* words = Block::small().keep_rows[scorer][place.slot];
-        if (part == 0) first_active = Block::first_active_after(first_active, first_t, words);
-        // Without a use for the stage after its products, it is free before they are looked at.
-        constexpr bool keeps_stage = feature::d_mask;
-        if (!keeps_stage && part + 1 == parts) Block::release(scorer, place.slot, lane);
-        finish_tile(args, document, first_t, words, warp, lane, tile, maxima[part]);
-        if (keeps_stage && part + 1 == parts) Block::release(scorer, place.slot, lane);
+        for (int part = 0; part < parts; ++part) {
+          place = start;
+          multiply_tile(tile, place, queries, part, scorer, warp, lane);
+          const unsigned* words = Block::keep_words(scorer, place);
+          if (part == 0) {
+            first_active = Block::first_active_after(first_active, first_t, words);
+#pragma unroll
+            for (int i = 0; i < Tile::rows; ++i) rows.squares[i] = tile.squares[i];
+          }
+          // Without a use for the stage after its products, it is free before they are looked at.
+          constexpr bool keeps_stage = feature::d_mask;
+          if (!keeps_stage && part + 1 == parts) Block::release(scorer, place.slot, lane);
+          rows.keep = Block::keep_of(words, warp, document.length - first_t - warp * 16);
+          finish_part<true>(args, document, tile, rows, first_t, warp, lane, maxima[part]);
+          if (keeps_stage && part + 1 == parts) Block::release(scorer, place.slot, lane);
+        }
+        place.advance();
       }
-      place.advance();
+      return first_active;
     }
-    return first_active;
   }
 
   // The query token's value with its factor.
   __device__ __forceinline__ float factored(int column, Best<feature::save_argmax>& best, int first_active,
                                             int slot) const {
-    if constexpr (!feature::normalize) return best.value;
+    // Where products are not added to zeros, a max of zeros may be -0.
+    if constexpr (!feature::normalize) return best.value + 0.0f;
     const RowFactor factor = Block::small().query_extras[slot].factor[column];
     // An infinite query element: every product is NaN, the first active token's too.
     if (factor.factor != factor.factor) best.index = first_active;
-    return factor.apply(best.value);
+    return factor.apply(best.value) + 0.0f;
   }
 };
 

@@ -5,10 +5,8 @@
 //   Q rows: a query token's scale lies beside its column, a factor after the max
 //   one for all: read on the device; of D it is a factor after the max as well, if no other value can overtake by it
 //
-// The max takes about half of the products' time, so the two run side by side, in one scorer too: 256 columns are two
-// parts in two sets of accumulators, by turns. While one part's maxima are taken, the other's products run, or the next
-// tile's. Without the registers for that (argmax, sums of several k blocks) and with fewer columns, the other scorers of
-// the multiprocessor fill the gap.
+// 256 columns are scored in two parts by turns (common/hopper/turns.cuh). Without the registers for that (argmax, sums
+// of several k blocks) and with fewer columns, the other scorers of the multiprocessor fill the gap.
 //
 // Bits: the tensor cores keep about 14 bits of a sum, so they add up no more than 128 of d, 32 at a time; these sums
 // ascend in float32.
@@ -21,6 +19,7 @@
 #include "common/hopper/tensor_copy.cuh"
 #include "common/hopper/wgmma.cuh"
 #include "common/hopper/forward.cuh"
+#include "common/hopper/turns.cuh"
 
 namespace msj {
 
@@ -85,9 +84,9 @@ struct Fp8Forward {
 
   // --- score ---------------------------------------------------------------------------------------------------------
 
-  // Starts a part's products with `steps` of 32 from a k block, over what the accumulators held.
+  // Products of `steps` of 32 from a k block, over what the accumulators held.
   template <int steps>
-  static __device__ __forceinline__ void start_products(Tile& tile, unsigned documents, unsigned queries, int part) {
+  static __device__ __forceinline__ void start_block(Tile& tile, unsigned documents, unsigned queries, int part) {
     queries += part * part_columns * row_bytes;
     ptx::products_fence();
     start_step<false>(tile, documents, queries);
@@ -101,28 +100,34 @@ struct Fp8Forward {
     ptx::multiply_64<dtype::d, dtype::q, part_columns, adds>(tile.value, ptx::matrix_descriptor(documents),
                                                              ptx::matrix_descriptor(queries));
   }
+  template <class Place>
+  static __device__ __forceinline__ void start_products(Tile& tile, const Place& place, unsigned queries, int part,
+                                                        int scorer) {
+    start_block<Block::stage_steps>(tile, Block::stage_address(scorer, place.slot), queries, part);
+  }
 
-  // What one thread needs of the tile that ends in a stage: its rows' scales, which of the warp's rows are tokens.
+  // What one thread needs of a tile: its rows' scales, which of the warp's rows are tokens.
   struct Rows {
     float scale[Tile::rows];
     KeepRows<16> keep;
   };
-  __device__ __forceinline__ Rows rows_of(const Document& document, int first_t, int slot, int scorer, int warp,
-                                          int lane) const {
+  template <class Place>
+  __device__ __forceinline__ Rows rows_of(const Args&, const Document& document, int first_t, const Place& place,
+                                          int scorer, int warp, int lane) const {
     Rows rows;
-    const RowExtras& extras = Block::small().row_extras[scorer][slot];
+    const Place last = Block::last_stage(place);
+    const RowExtras& extras = Block::small().row_extras[scorer][last.slot];
 #pragma unroll
     for (int i = 0; i < Tile::rows; ++i)
       rows.scale[i] = feature::scale_d_per_token ? extras.scale[warp * 16 + Tile::row(i, lane)] : row_scale;
-    rows.keep =
-        Block::keep_of(Block::small().keep_rows[scorer][slot], warp, document.length - first_t - warp * 16);
+    rows.keep = Block::keep_of(Block::keep_words(scorer, last), warp, document.length - first_t - warp * 16);
     return rows;
   }
 
   // A finished part: scales, then masked and absent rows, then the running max.
   template <bool is_last>
-  __device__ __forceinline__ void finish_part(Tile& tile, const Rows& rows, int first_t, int warp, int lane,
-                                              Maxima& maxima) const {
+  __device__ __forceinline__ void finish_part(const Args&, const Document&, Tile& tile, const Rows& rows, int first_t,
+                                              int warp, int lane, Maxima& maxima) const {
     // 0 times a negative scale is +0, as ties are told by their bits; nothing else depends on the sign of a zero.
     if (feature::scale_d_per_token || feature::save_argmax || row_scale != 1.0f) {
 #pragma unroll
@@ -132,53 +137,6 @@ struct Fp8Forward {
     }
     if ((feature::d_mask || is_last) && !rows.keep.every()) rows.keep.apply(tile, lane);
     maxima.update(tile, first_t + warp * 16, lane);
-  }
-
-  // The tile in the place's stage, whose first part is in tile[0]. Leaves the next tile's first part there.
-  template <bool is_last, class Place>
-  __device__ __forceinline__ void score_tile(Tile (&tile)[2], const Document& document, int first_t, Place& place,
-                                             unsigned queries, int& first_active, int scorer, int warp, int lane,
-                                             Maxima (&maxima)[parts]) const {
-    const int slot = place.slot;
-    const Rows rows = rows_of(document, first_t, slot, scorer, warp, lane);
-    first_active = Block::first_active_after(first_active, first_t, Block::small().keep_rows[scorer][slot]);
-    place.advance();
-#pragma unroll
-    for (int part = 0; part < parts; ++part) {
-      Tile& done = tile[part % 2];
-      Tile& next = tile[(part + 1) % 2];
-      const bool is_last_part = part + 1 == parts, starts_next = !is_last_part || !is_last;
-      if (is_last_part && starts_next) Block::wait_full(scorer, place);
-      if (starts_next)
-        start_products<Block::stage_steps>(next, Block::stage_address(scorer, is_last_part ? place.slot : slot),
-                                           queries, is_last_part ? 0 : part + 1);
-      if (starts_next) ptx::end_block(width == -1 - 2 * part);  // all products are on their way
-      finish_part<is_last>(done, rows, first_t, warp, lane, maxima[part]);
-      if (starts_next) {
-        ptx::end_block(width == -2 - 2 * part);  // the maxima, then the wait
-        ptx::products_wait<0>();
-        ptx::hold(next.value);
-      }
-      if (part + 2 == parts) Block::release(scorer, slot, lane);
-    }
-  }
-
-  // One k block's tiles in two sets of accumulators by turns.
-  template <class Place>
-  __device__ __forceinline__ int score_by_turns(const Document& document, Place& place, unsigned queries, int scorer,
-                                                int warp, int lane, Maxima (&maxima)[parts]) const {
-    int first_active = -1, first_t = 0;
-    if (document.length == 0) return first_active;
-    Tile tile[2];
-    Block::wait_full(scorer, place);
-    start_products<Block::stage_steps>(tile[0], Block::stage_address(scorer, place.slot), queries, 0);
-    ptx::products_wait<0>();
-    ptx::hold(tile[0].value);
-#pragma unroll 1
-    for (; first_t + tile_rows < document.length; first_t += tile_rows)
-      score_tile<false>(tile, document, first_t, place, queries, first_active, scorer, warp, lane, maxima);
-    score_tile<true>(tile, document, first_t, place, queries, first_active, scorer, warp, lane, maxima);
-    return first_active;
   }
 
   // One part of a tile: all of d, a k block's products at a time. The first part waits for the stages, the last frees
@@ -197,8 +155,8 @@ struct Fp8Forward {
       if (part == 0) Block::wait_full(scorer, place);
 #pragma unroll
       for (int box = 0; box < Block::stage_boxes; ++box) {
-        start_products<steps>(products, documents + box * box_bytes,
-                              queries + (stage * Block::stage_boxes + box) * query_block_bytes, part);
+        start_block<steps>(products, documents + box * box_bytes,
+                           queries + (stage * Block::stage_boxes + box) * query_block_bytes, part);
         ptx::products_wait<0>();
         ptx::hold(products.value);
 #pragma unroll
@@ -212,10 +170,11 @@ struct Fp8Forward {
 
   // The tiles of one document. Its first active token, -1: none.
   template <class Place>
-  __device__ __forceinline__ int score_document(const Args&, const Document& document, Place& place, unsigned queries,
-                                                int scorer, int warp, int lane, Maxima (&maxima)[parts]) const {
+  __device__ __forceinline__ int score_document(const Args& args, const Document& document, Place& place,
+                                                unsigned queries, int scorer, int warp, int lane,
+                                                Maxima (&maxima)[parts]) const {
     if constexpr (by_turns) {
-      return score_by_turns(document, place, queries, scorer, warp, lane, maxima);
+      return Turns<Fp8Forward>::score_document(args, *this, document, place, queries, scorer, warp, lane, maxima);
     } else {
       int first_active = -1;
 #pragma unroll 1
@@ -228,12 +187,11 @@ struct Fp8Forward {
           place = start;
           multiply_tile(tile, place, queries, part, scorer, lane);
           if (part == 0) {
-            rows = rows_of(document, first_t, place.slot, scorer, warp, lane);
-            first_active =
-                Block::first_active_after(first_active, first_t, Block::small().keep_rows[scorer][place.slot]);
+            rows = rows_of(args, document, first_t, start, scorer, warp, lane);
+            first_active = Block::first_active_after(first_active, first_t, Block::keep_words(scorer, place));
           }
           if (part + 1 == parts) Block::release(scorer, place.slot, lane);
-          finish_part<true>(tile, rows, first_t, warp, lane, maxima[part]);
+          finish_part<true>(args, document, tile, rows, first_t, warp, lane, maxima[part]);
         }
         place.advance();
       }

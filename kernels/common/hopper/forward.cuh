@@ -306,6 +306,22 @@ struct HopperForward {
     if (lane == 0) ptx::barrier_arrive(ptx::shared_address(&small().free[scorer][slot]));
   }
 
+  // The last of the stages of the tile that begins at `place`.
+  static __device__ __forceinline__ Place last_stage(Place place) {
+#pragma unroll
+    for (int stage = 1; stage < tile_stages; ++stage) place.advance();
+    return place;
+  }
+  static __device__ __forceinline__ const unsigned* keep_words(int scorer, const Place& last) {
+    return small().keep_rows[scorer][last.slot];
+  }
+  static __device__ __forceinline__ void release_tile(int scorer, Place place, int lane) {
+    __syncwarp();
+#pragma unroll
+    for (int stage = 0; stage < tile_stages; ++stage, place.advance())
+      if (lane == 0) ptx::barrier_arrive(ptx::shared_address(&small().free[scorer][place.slot]));
+  }
+
   // The first active token of a document that had `first_active` before the tile at first_t.
   static __device__ __forceinline__ int first_active_after(int first_active, int first_t, const unsigned* words) {
     if (!feature::d_mask) return 0;
@@ -420,11 +436,11 @@ struct HopperForward {
     __syncthreads();
     const Walk walk(args);
     if (warp >= scoring_warps) {
-      if constexpr (moves_registers) ptx::give_registers<56>();
+      if constexpr (moves_registers) ptx::give_registers<48>();
       if (warp == scoring_warps) load_queries(args, walk, lane);
       else if (warp < scoring_warps + loading_warps) load_documents(args, walk, warp - scoring_warps - 1, lane);
     } else {
-      if constexpr (moves_registers) ptx::take_registers<224>();
+      if constexpr (moves_registers) ptx::take_registers<232>();
       score(args, walk, warp / 4, warp % 4, lane);
     }
   }
