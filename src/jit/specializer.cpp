@@ -35,7 +35,8 @@ Specializer::Specializer(const Settings &settings, store::CacheRoot &root, Lazy<
       log_(log),
       lock_timeout_(settings.lock_timeout_seconds) {}
 
-std::shared_ptr<const Cubin> Specializer::cubin(const Specialization &specialization) {
+std::shared_ptr<const Cubin> Specializer::cubin(const Specialization &specialization, Purpose purpose) {
+  if (purpose == Purpose::use) say_note(specialization);
   const std::string key = specialization.key();
   if (auto known = cubins_.find(key)) {
     ++counters_.cubin_hits_memory;
@@ -69,7 +70,6 @@ void Specializer::say_note(const Specialization &specialization) {
 }
 
 std::shared_ptr<const Cubin> Specializer::load_or_compile(const Specialization &specialization, bool trust_disk) {
-  say_note(specialization);
   const std::string source = translation_unit(specialization, sources_);
   const std::string hash = hash_of(source, specialization);
   const std::string key = specialization.key();

@@ -25,8 +25,11 @@ class Specializer {
  public:
   Specializer(const Settings &settings, store::CacheRoot &root, Lazy<cuda::Nvrtc> &nvrtc, Counters &counters, Log &log);
 
-  // Compiles if it must. Throws Error as cuda::Nvrtc does.
-  [[nodiscard]] std::shared_ptr<const Cubin> cubin(const Specialization &specialization);
+  // Compiles if it must. Throws Error as cuda::Nvrtc does. What a path has to say to its users is logged once, but not
+  // for a candidate of a sweep.
+  enum class Purpose { use, sweep };
+  [[nodiscard]] std::shared_ptr<const Cubin> cubin(const Specialization &specialization,
+                                                   Purpose purpose = Purpose::use);
   // For a cubin that the driver would not load: forgets it, in memory and on disk, and compiles it again.
   [[nodiscard]] std::shared_ptr<const Cubin> rebuild(const Specialization &specialization);
 

@@ -50,8 +50,8 @@ std::int64_t fused_head_hopper_grid(const FusedHeadHopperSizes &sizes, int sm_co
 std::int64_t fused_head_hopper_workspace_bytes(const FusedHeadHopperTile &tile, const FusedHeadHopperSizes &sizes,
                                                int sm_count, bool save_argmax);
 
-// Boxes of the tensor maps, each 64 of k: of queries [Nq, Lq, d_out] 8 tokens, of hidden states [Nd, Ld, d_model] 64, of
-// W [d_out, d_model] all rows.
+// Boxes of the tensor maps, each 64 of k: of queries [Nq, Lq, d_out] 8 tokens, of hidden states [Nd, Ld, d_model] 64,
+// of W [d_out, d_model] all rows.
 TensorBox fused_head_hopper_query_box(const TensorBoxQuery &query);
 TensorBox fused_head_hopper_hidden_box(const TensorBoxQuery &query);
 TensorBox fused_head_hopper_w_box(int static_out);

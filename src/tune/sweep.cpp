@@ -73,7 +73,7 @@ class Compilation {
                                                 .layout = pairs_[index].layout,
                                                 .architecture = architecture_};
     try {
-      outcomes_[index].cubin = specializer_.cubin(specialization);
+      outcomes_[index].cubin = specializer_.cubin(specialization, jit::Specializer::Purpose::sweep);
     } catch (const Error &error) {
       if (error.status() != MSJ_ERROR_COMPILE) throw;
       outcomes_[index].reason = error.what();

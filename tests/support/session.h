@@ -4,10 +4,12 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "api/context.h"
@@ -97,6 +99,13 @@ class Session {
     return complaints_;
   }
 
+  // Whether a message of any level has had `text` in it.
+  [[nodiscard]] bool said(std::string_view text) {
+    const std::scoped_lock lock(mutex_);
+    return std::any_of(said_.begin(), said_.end(),
+                       [text](const std::string &line) { return line.find(text) != std::string::npos; });
+  }
+
   [[nodiscard]] msj_status run(OpCall &call) { return msj_run(get(), &call.call()); }
   [[nodiscard]] msj_status run(const CallShape &shape) {
     OpCall call(shape);
@@ -135,11 +144,12 @@ class Session {
   static void remember(void *user, std::int32_t level, const char *message) {
     auto &session = *static_cast<Session *>(user);
     const std::scoped_lock lock(session.mutex_);
+    session.said_.emplace_back(message);
     if (level <= MSJ_LOG_WARNING) session.complaints_.emplace_back(message);
   }
 
   std::mutex mutex_;
-  std::vector<std::string> complaints_;
+  std::vector<std::string> said_, complaints_;
   std::unique_ptr<msj_context> context_;
 };
 
