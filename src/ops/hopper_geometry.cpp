@@ -119,10 +119,10 @@ LaunchList hopper_launch(const HopperTile &tile, const HopperRows &rows, const H
 }
 
 TensorBox hopper_query_box(const TensorBoxQuery &query) {
-  return {.extent = {1, 8, k_block_of(query)}, .swizzle_bytes = row_bytes};
+  return {.extent = {1, 8, static_cast<std::uint32_t>(k_block_of(query))}, .swizzle_bytes = row_bytes};
 }
 TensorBox hopper_document_box(const TensorBoxQuery &query) {
-  return {.extent = {1, tile_rows, k_block_of(query)}, .swizzle_bytes = row_bytes};
+  return {.extent = {1, tile_rows, static_cast<std::uint32_t>(k_block_of(query))}, .swizzle_bytes = row_bytes};
 }
 
 }  // namespace msj::ops
