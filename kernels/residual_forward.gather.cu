@@ -223,13 +223,14 @@ struct ResidualGather {
 
   static __device__ __forceinline__ void finish_rows(const Args&, const Cursor&, int slot, int first_row, int lane,
                                                      Tile& tile, const RowExtras& extras) {
+    // 0 times a negative factor is +0, as ties are told by their bits.
 #pragma unroll
     for (int i = 0; i < Tile::rows; ++i) {
       const int row = first_row + Tile::row(i, lane);
       float factor = feature::normalize ? extras.factor[slot][row] : 1.0f;
       if (extras.code[slot][row] < 0) factor = __uint_as_float(0x7fffffffu);
 #pragma unroll
-      for (int j = 0; j < Tile::columns; ++j) tile.at(i, j) *= factor;
+      for (int j = 0; j < Tile::columns; ++j) tile.at(i, j) = fmaf(tile.at(i, j), factor, 0.0f);
     }
   }
 

@@ -371,7 +371,7 @@ struct TableScores {
     return sum;
   }
 
-  // Norms; NaN for codes that are no centroid's.
+  // Norms; NaN for codes that are no centroid's. 0 times a negative factor is +0, as ties are told by their bits.
   static __device__ __forceinline__ void finish_rows(Tile& tile, unsigned bad, unsigned norms, int lane) {
     if (!feature::normalize && (bad & 0xffffu) == 0) return;
 #pragma unroll
@@ -380,7 +380,7 @@ struct TableScores {
       float factor = feature::normalize ? __uint_as_float(ptx::load_shared_4(norms + row * 4)) : 1.0f;
       if (bad >> row & 1) factor = __uint_as_float(0x7fffffffu);
 #pragma unroll
-      for (int j = 0; j < Tile::columns; ++j) tile.at(i, j) *= factor;
+      for (int j = 0; j < Tile::columns; ++j) tile.at(i, j) = fmaf(tile.at(i, j), factor, 0.0f);
     }
   }
 

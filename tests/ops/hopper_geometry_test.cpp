@@ -13,7 +13,6 @@
 #include "cuda/nvrtc.h"
 #include "jit/specialization.h"
 #include "ops/dense_forward.h"
-#include "ops/fp8_forward.h"
 #include "support/session.h"
 #include "support/tiny_kernels.h"
 #include "tune/space.h"
@@ -51,17 +50,11 @@ struct HopperOp {
 };
 
 const std::vector<HopperOp> &hopper_ops() {
-  static const std::vector<HopperOp> all = {
-      {ops::dense_forward_spec(),
-       {.element_bytes = 2, .query_extra_bytes = 8},
-       {{DType::bf16}, {DType::f16}},
-       "DenseForward",
-       1024},
-      {ops::fp8_forward_spec(),
-       {.element_bytes = 1, .query_extra_bytes = 4, .row_extra_bytes = 4, .separate_sums = true},
-       {{DType::fp8_e4m3, DType::fp8_e4m3}, {DType::fp8_e5m2, DType::fp8_e4m3}, {DType::fp8_e4m3, DType::fp8_e5m2}},
-       "Fp8Forward",
-       2048}};
+  static const std::vector<HopperOp> all = {{ops::dense_forward_spec(),
+                                             {.element_bytes = 2, .query_extra_bytes = 8},
+                                             {{DType::bf16}, {DType::f16}},
+                                             "DenseForward",
+                                             1024}};
   return all;
 }
 
@@ -240,18 +233,5 @@ TEST_CASE("what no tensor map expresses is of class any, and runs on the portabl
     REQUIRE(session.run(call) == MSJ_OK);
     CHECK(gpu->calls("cuTensorMapEncodeTiled") == 0);
     CHECK(gpu.last_launch().parameter_bytes < 320);  // without maps
-  }
-}
-
-TEST_CASE("the hopper path of fp8 converts nothing, and nothing says that it does") {
-  const TinyKernels kernels;
-  FakeGpu gpu;
-  for (const bool hopper_wins : {true, false}) {
-    const ScratchDirectory cache;
-    Session session(cache.path(), "on", [hopper_wins](const tune::SweepProblem &, const tune::Trial &trial) {
-      return (trial.config.path == "hopper") == hopper_wins ? 1.0 : 2.0;
-    });
-    session.must_run(small_call(ops::fp8_forward_spec()));
-    CHECK(session.said("converted to fp16") == !hopper_wins);
   }
 }
