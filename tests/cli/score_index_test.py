@@ -20,7 +20,7 @@ OP = ("--op", "residual_forward")
 
 
 def write_odd_npy(path, descr, shape, values):
-    """An array that starts at an odd byte of its file, as no rule of the format forbids."""
+    """An array that starts at an odd byte of its file, as in next-plaid's merged files."""
     text = f"{{'descr': '{descr}', 'fortran_order': False, 'shape': {tuple(shape)}, }}"
     text += " " * ((len(text) + 11) % 2 == 0) + "\n"
     data = struct.pack(f"<{len(values)}{CODES[descr]}", *values)
