@@ -121,7 +121,50 @@ std::size_t portable_workspace(const GeometryQuery &query) {
                                                              ((query.features >> save_argmax) & 1U) != 0));
 }
 
+<<<<<<< HEAD
+// ---- hopper path ---------------------------------------------------------------------------------------------------
+
+TensorBox hopper_w_box(const TensorBoxQuery &query) {
+  return fused_head_hopper_w_box(static_cast<int>(query.static_sizes[d_out]));
+}
+
+constexpr std::array<TensorMapSpec, 3> kTensorMaps = {{{MSJ_FUSED_HEAD_FORWARD_Q, fused_head_hopper_query_box},
+                                                       {MSJ_FUSED_HEAD_FORWARD_H, fused_head_hopper_hidden_box},
+                                                       {MSJ_FUSED_HEAD_FORWARD_W, hopper_w_box}}};
+
+FusedHeadHopperSizes hopper_sizes(const GeometryQuery &query) {
+  return {query.sizes[Nq], query.sizes[Nd], query.sizes[Lq]};
+}
+
+std::string hopper_admission(const ConfigQuery &query) {
+  if (query.dtypes[0] == DType::f32) return "the hopper path takes bf16 and f16";
+  return fused_head_hopper_admission(fused_head_hopper_tile(query.config), static_cast<int>(query.bucket_sizes[d_out]),
+                                     static_cast<int>(query.bucket_sizes[d_model]),
+                                     query.limits.shared_bytes_per_block);
+}
+
+LaunchList hopper_geometry(const GeometryQuery &query) {
+  const FusedHeadHopperTile tile = fused_head_hopper_tile(query.config);
+  const FusedHeadHopperMemory memory = fused_head_hopper_memory(tile, static_cast<int>(query.static_sizes[d_out]),
+                                                                static_cast<int>(query.static_sizes[d_model]));
+  LaunchList list;
+  list.add({.entry = 0,
+            .grid = fused_head_hopper_grid(hopper_sizes(query), query.sm_count),
+            .threads = fused_head_hopper_threads(tile),
+            .shared_bytes = static_cast<int>(memory.block_bytes)});
+  return list;
+}
+
+std::size_t hopper_workspace(const GeometryQuery &query) {
+  return static_cast<std::size_t>(fused_head_hopper_workspace_bytes(fused_head_hopper_tile(query.config),
+                                                                    hopper_sizes(query), query.sm_count,
+                                                                    ((query.features >> save_argmax) & 1U) != 0));
+}
+
+constexpr std::array<PathSpec, 2> kPaths = {{
+=======
 constexpr std::array<PathSpec, 1> kPaths = {{
+>>>>>>> parent of 298b405 (fused_head_forward's hopper path: kernel, geometry, candidates)
     {.name = "portable",
      .tunables = kTunables,
      .entries = kEntries,
