@@ -23,9 +23,7 @@ struct Norms {
   const Args& args;
   const Weights& weights;
 
-  // Features first ... first + 7 of a row, 0 past d, or those scaled down: their sum need not fit a float32. Their bits
-  // are nbits bytes.
-  template <bool scaled>
+  // Features first ... first + 7 of a row, 0 past d. Their bits are nbits bytes.
   __device__ __forceinline__ void load_8(float (&x)[8], const Centroid* centroid, const unsigned char* bits,
                                          int first) const {
     const int d = int(args.size_d);
@@ -35,11 +33,9 @@ struct Norms {
       if (first * nbits / 8 + i < residual_bytes_of(d))
         word[i / 4] |= unsigned(bits[(first * nbits / 8 + i) * args.residuals.stride[1]]) << (i % 4 * 8);
 #pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      const float c = first + i < d ? Numeric<type>::widen(centroid[(first + i) * args.centroids.stride[1]]) : 0.0f;
-      const float w = first + i < d ? weights.of(word, i) : 0.0f;
-      x[i] = scaled ? fmaf(w, norm_scale, c * norm_scale) : c + w;
-    }
+    for (int i = 0; i < 8; ++i)
+      x[i] = first + i < d ? Numeric<type>::widen(centroid[(first + i) * args.centroids.stride[1]]) + weights.of(word, i)
+                           : 0.0f;
   }
 
   // The same where all of it is there and aligned.
@@ -77,9 +73,12 @@ struct Norms {
     for (int first = lane * 8; first < static_size::d; first += lanes * 8) {
       float x[8];
       if constexpr (words) load_8_words<type>(x, centroid, bits, first);
-      else load_8<scaled>(x, centroid, bits, first);
+      else load_8(x, centroid, bits, first);
 #pragma unroll
-      for (int i = 0; i < 8; ++i) sum = fmaf(x[i], x[i], sum);
+      for (int i = 0; i < 8; ++i) {
+        const float y = scaled ? x[i] * norm_scale : x[i];
+        sum = fmaf(y, y, sum);
+      }
     }
     return sum;
   }

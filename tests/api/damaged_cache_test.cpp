@@ -250,7 +250,8 @@ TEST_CASE("a sound entry that a lookup would not take is named by verify, too, a
 
   tune::Entry no_candidate = *entry;
   for (tune::CandidateRecord &record : no_candidate.candidates) {
-    if (record.config == no_candidate.configs.config) record.config.tunables[record.config.tunables.begin()->first] += 16;
+    if (record.config == no_candidate.configs.config)
+      record.config.tunables[record.config.tunables.begin()->first] += 16;
   }
   no_candidate.configs.config.tunables[no_candidate.configs.config.tunables.begin()->first] += 16;
   no_candidate.configs.config_any = no_candidate.configs.config;

@@ -66,7 +66,10 @@ struct ForwardCase {
         scores(msj::DType::f32, {n.Nq, n.Nd}, order_of_results(order)),
         argmax(msj::DType::i32, {n.Nq, n.Nd, n.Lq}, order_of_results(order)) {}
 
-  bool has(std::string_view feature) const { return ((features >> msj::find_named(op.features, feature)) & 1U) != 0; }
+  bool has(std::string_view feature) const {
+    const int index = msj::find_named(op.features, feature);
+    return index >= 0 && ((features >> index) & 1U) != 0;
+  }
 
   // All but the matrices and the sizes that only they have.
   msj::BoundCall call() {

@@ -152,6 +152,22 @@ class OpCall {
   [[nodiscard]] msj_tensor &tensor(std::string_view operand) {
     return tensors_.at(static_cast<std::size_t>(find_named(op_.operands, operand)));
   }
+  // Whether an operand that is there, or a parameter, tells this size; else the call has 0 of it.
+  [[nodiscard]] bool gives(int size) const {
+    for (const ParamSpec &param : op_.params) {
+      if (param.size == size) return true;
+    }
+    for (std::size_t i = 0; i < op_.operands.size(); ++i) {
+      const OperandSpec &operand = op_.operands[i];
+      if (pointers_[i] == nullptr || tensors_[i].rank != operand.rank) continue;
+      for (int r = 0; r < operand.rank; ++r) {
+        const int dim = operand.dims[static_cast<std::size_t>(r)];
+        const ExtentSpec *extent = extent_at(op_, dim);
+        if (extent != nullptr ? extent->size == size : dim == size) return true;
+      }
+    }
+    return false;
+  }
   void drop(std::string_view operand) {
     pointers_.at(static_cast<std::size_t>(find_named(op_.operands, operand))) = {};
   }
@@ -192,7 +208,8 @@ class OpCall {
       const auto dim = static_cast<std::size_t>(r);
       tensor.shape[dim] = dim_size(op_, shape.sizes, operand.dims[dim]);
       tensor.strides[dim] = stride;
-      stride *= std::max<std::int64_t>(tensor.shape[dim], 1);
+      // A call of sizes beyond all limits has strides that are no numbers; it is refused for its sizes.
+      if (__builtin_mul_overflow(stride, std::max<std::int64_t>(tensor.shape[dim], 1), &stride)) stride = 1;
       if (r == operand.rank - 1 && strides == Strides::odd_rows) {
         do ++stride;
         while (stride * element % 16 == 0);
