@@ -255,9 +255,9 @@ __device__ __forceinline__ void multiply_rows(Projected (&tile)[row_blocks], int
     for (int step = 0; step < 4; ++step)
 #pragma unroll
       for (int block = 0; block < row_blocks; ++block)
-        ptx::multiply_64<type, type, out_columns, true>(tile[block].value,
-                                                        ptx::matrix_descriptor(rows + block * box_bytes + step * 32),
-                                                        ptx::matrix_descriptor(w + step * 32));
+        ptx::multiply_64<type, out_columns>(tile[block].value,
+                                            ptx::matrix_descriptor(rows + block * box_bytes + step * 32),
+                                            ptx::matrix_descriptor(w + step * 32));
     ptx::products_commit();
     if (k > 0) {
       ptx::products_wait<1>();
