@@ -1,6 +1,7 @@
 #include "ops/fused_head_forward.h"
 
 #include "ops/fused_head_forward_geometry.h"
+#include "ops/fused_head_hopper_geometry.h"
 #include "ops/table_words.h"
 
 namespace msj::ops {
@@ -121,7 +122,6 @@ std::size_t portable_workspace(const GeometryQuery &query) {
                                                              ((query.features >> save_argmax) & 1U) != 0));
 }
 
-<<<<<<< HEAD
 // ---- hopper path ---------------------------------------------------------------------------------------------------
 
 TensorBox hopper_w_box(const TensorBoxQuery &query) {
@@ -156,15 +156,12 @@ LaunchList hopper_geometry(const GeometryQuery &query) {
 }
 
 std::size_t hopper_workspace(const GeometryQuery &query) {
-  return static_cast<std::size_t>(fused_head_hopper_workspace_bytes(fused_head_hopper_tile(query.config),
-                                                                    hopper_sizes(query), query.sm_count,
-                                                                    ((query.features >> save_argmax) & 1U) != 0));
+  return static_cast<std::size_t>(
+      fused_head_hopper_workspace_bytes(fused_head_hopper_tile(query.config), hopper_sizes(query), query.sm_count,
+                                        ((query.features >> save_argmax) & 1U) != 0));
 }
 
 constexpr std::array<PathSpec, 2> kPaths = {{
-=======
-constexpr std::array<PathSpec, 1> kPaths = {{
->>>>>>> parent of 298b405 (fused_head_forward's hopper path: kernel, geometry, candidates)
     {.name = "portable",
      .tunables = kTunables,
      .entries = kEntries,
@@ -173,6 +170,15 @@ constexpr std::array<PathSpec, 1> kPaths = {{
      .admission = portable_admission,
      .geometry = portable_geometry,
      .workspace = portable_workspace},
+    {.name = "hopper",
+     .tunables = kFusedHeadHopperTunables,
+     .entries = kEntries,
+     .min_compute_capability = 90,
+     .max_compute_capability = 90,
+     .admission = hopper_admission,
+     .geometry = hopper_geometry,
+     .workspace = hopper_workspace,
+     .tensor_maps = kTensorMaps},
 }};
 
 static_assert(valid(kSizes, kParams, kPaths));
