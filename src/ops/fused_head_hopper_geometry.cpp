@@ -32,13 +32,13 @@ std::string range_problem(const FusedHeadHopperTile &tile) {
   return {};
 }
 
-// Registers that a scoring thread of the all-features specialization needs, a little generously, and what the loading
-// warpgroup leaves it: accumulators of the projection, or fragments of E and one or two tiles of scores with maxima.
+// Registers that a scoring thread of the all-features specialization needs, and what the loading warpgroup leaves it:
+// accumulators of the projection; or fragments of E, one or two tiles of scores, and maxima.
 std::string register_problem(const FusedHeadHopperTile &tile, int static_out) {
   const int limit = tile.scorers == 2 ? 232 : tile.scorers == 3 ? 160 : 104;
   const int projecting = tile.row_blocks * out_columns(static_out) / 2 + 32;
   const int scores = tile.block_query / 2 * (tile.block_query <= 64 ? tile.row_blocks : 1);
-  const int scoring = tile.row_blocks * out_columns(static_out) / 4 + scores + tile.block_query / 2 + 32;
+  const int scoring = tile.row_blocks * out_columns(static_out) / 4 + scores + tile.block_query / 4 + 16;
   const int needed = std::max(projecting, scoring);
   if (needed <= limit) return {};
   return "about " + std::to_string(needed) + " registers a thread, the other warpgroups leave " + std::to_string(limit);
