@@ -7,8 +7,8 @@
 //                                                          and, where all of W does not fit beside it, W's 64 too
 //   load queries    1 warp, tensor copies ------------->  Q: all of d_out of block_query tokens, 1 or 2 buffers
 //   score           2 to 4 warpgroups,              <----  wgmma reads H and W, then Q
-//                   64 or 128 rows of each tile
-//                   |   projected rows (accumulators) -> bias, norm, rounding -> fragments, A of the second product
+//                   64 to 192 rows of each tile
+//                   |   projected rows (accumulators) -> norm, rounding -> fragments, A of the second product
 //                   |   x each block of query columns -> mask -> max over the warp's rows -> a key per token, raised
 //                   v   per document: sum over s of the keys' values -> scores, argmax
 //
@@ -19,8 +19,9 @@
 // Tensor maps make rows past Ld and elements past d_model and d_out zeros that cost no traffic; rows past a document's
 // length are masked, and 64 rows of which none is below it are not loaded.
 //
-// Bits: k ascends 16 at a time in one accumulator, squares of a norm are a chain a lane and a tree over four, max is
-// exact, the sum over s is common/token_sum.cuh's. None depends on the config, the batch or a token's place.
+// Bits: k ascends 16 at a time in one accumulator, after the bias; squares of a norm are a chain a lane and a tree over
+// four, max is exact, the sum over s is common/token_sum.cuh's. None depends on the config, the batch or a token's
+// place.
 #include "common/ptx.cuh"
 #include "common/numeric.cuh"
 #include "common/running_max.cuh"
@@ -57,7 +58,7 @@ constexpr int scoring_warps = 4 * scorers, threads = 128 * (scorers + 1);  // se
 // What ops/fused_head_hopper_geometry.cpp works out too: the ring has as many stages as fit, with every feature on; W
 // stays in shared memory if the ring is then no shorter than it has to be.
 constexpr int small_reserve =
-    round_up(2 * 8 * block_query + 4 * out_columns + 16 * (config::ring + query_buffers) + 80, 128);
+    round_up(2 * 8 * block_query + 4 * out_columns + 16 * (config::ring + query_buffers) + 32 * scorers + 80, 128);
 constexpr int room = 227 * 1024 - query_buffers * query_bytes - small_reserve;
 constexpr bool w_stays = room - w_bytes >= 3 * h_bytes;
 constexpr int stage_bytes = h_bytes + (w_stays ? 0 : w_block_bytes);
@@ -65,8 +66,8 @@ constexpr int fitting_stages = (room - (w_stays ? w_bytes : 0)) / stage_bytes;
 constexpr int stages = fitting_stages < config::ring ? fitting_stages : config::ring;
 
 // Registers of a thread: what launch bounds leave on average, moved to the scoring warpgroups.
-constexpr int loading_registers = scorers == 2 ? 40 : scorers == 3 ? 32 : 64;
-constexpr int scoring_registers = scorers == 2 ? 232 : scorers == 3 ? 160 : 104;
+constexpr int loading_registers = scorers == 2 ? 40 : 32;
+constexpr int scoring_registers = scorers == 2 ? 232 : scorers == 3 ? 160 : 112;
 
 using Projected = WarpgroupTile<out_columns>;
 using Scores = WarpgroupTile<block_query>;
@@ -87,6 +88,7 @@ struct Small {
   Keys::Key key[2][block_query];
   float bias[out_columns];
   unsigned first_active[3];
+  unsigned keep_rows[scoring_warps][2];  // d_mask and length, a bit per row of the warp's tile, 16 for each row block
   Plan plan;
 };
 static_assert(sizeof(Small) <= small_reserve);
@@ -237,15 +239,31 @@ struct Fragments {
   unsigned word[row_blocks][out_columns / 16][4];
 };
 
-// H x W^T, all of d_model. A stage is free when the next one's products have been issued.
-__device__ __forceinline__ void multiply_rows(Projected (&tile)[row_blocks], int k_blocks, RingPlace<stages>& place,
-                                              int scorer, int lane) {
-  int previous = 0;
+// The bias, or zeros, for the products to add to. Loaded for each row: to copy it takes registers that are not there.
+__device__ __forceinline__ void start_rows(Projected (&tile)[row_blocks], int lane) {
 #pragma unroll
   for (int block = 0; block < row_blocks; ++block) {
     tile[block].clear();
+    if constexpr (feature::bias) {
+#pragma unroll
+      for (int j = 0; j < Projected::columns; j += 2)
+#pragma unroll
+        for (int i = 0; i < Projected::rows; ++i) {
+          unsigned bias[2];
+          ptx::load_shared_8(bias, ptx::shared_address(&small().bias[Projected::column(j, lane)]));
+          tile[block].at(i, j) = __uint_as_float(bias[0]);
+          tile[block].at(i, j + 1) = __uint_as_float(bias[1]);
+        }
+    }
     ptx::hold(tile[block].value);
   }
+}
+
+// H x W^T + bias, all of d_model. A stage is free when the next one's products have been issued.
+__device__ __forceinline__ void multiply_rows(Projected (&tile)[row_blocks], int k_blocks, RingPlace<stages>& place,
+                                              int scorer, int lane) {
+  int previous = 0;
+  start_rows(tile, lane);
 #pragma unroll 1
   for (int k = 0; k < k_blocks; ++k) {
     const unsigned rows = stage_address(place.slot) + scorer * row_blocks * box_bytes, w = w_address(place.slot, k);
@@ -272,32 +290,16 @@ __device__ __forceinline__ void multiply_rows(Projected (&tile)[row_blocks], int
   release(small().free[previous], lane);
 }
 
-// Barriers keep the loads from being moved up, all at once, to where no registers are left for them.
-__device__ __forceinline__ void add_bias(Projected (&tile)[row_blocks], int lane) {
-#pragma unroll
-  for (int j = 0; j < Projected::columns; j += 2) {
-    unsigned bias[2];
-    ptx::load_shared_8(bias, ptx::shared_address(&small().bias[Projected::column(j, lane)]));
-#pragma unroll
-    for (int block = 0; block < row_blocks; ++block)
-#pragma unroll
-      for (int i = 0; i < Projected::rows; ++i) {
-        tile[block].at(i, j) += __uint_as_float(bias[0]);
-        tile[block].at(i, j + 1) += __uint_as_float(bias[1]);
-      }
-    if (j % 8 == 6) __syncwarp();
-  }
-}
-
 // Columns at and past d_out become 0: an infinite hidden state times the zeros loaded for them is NaN.
 __device__ __forceinline__ void clear_columns(Projected (&tile)[row_blocks], int first, int lane) {
+  const int mine = first - Projected::column(0, lane);
 #pragma unroll
   for (int j = 0; j < Projected::columns; ++j)
 #pragma unroll
     for (int block = 0; block < row_blocks; ++block)
 #pragma unroll
       for (int i = 0; i < Projected::rows; ++i)
-        if (Projected::column(j, lane) >= first) tile[block].at(i, j) = 0.0f;
+        if (Projected::column(j, 0) >= mine) tile[block].at(i, j) = 0.0f;
 }
 
 // Multiplies each row by 1 / max(norm, 1e-12). Rows whose squares overflow are scaled down first and summed again.
@@ -352,7 +354,6 @@ __device__ __forceinline__ void project(const Args& args, Fragments& e, RingPlac
                                         int lane) {
   Projected tile[row_blocks];
   multiply_rows(tile, model_blocks(args), place, scorer, lane);
-  if constexpr (feature::bias) add_bias(tile, lane);
   if (int(args.size_d_out) < out_columns) clear_columns(tile, int(args.size_d_out), lane);
   if constexpr (feature::normalize) normalize_projected(tile);
   round_rows(tile, e);
@@ -360,10 +361,33 @@ __device__ __forceinline__ void project(const Args& args, Fragments& e, RingPlac
 
 // --- score -----------------------------------------------------------------------------------------------------------
 
-// A warp's rows of one tile: row r of row block b is document token first_t + b * 64 + r.
+// A warp's rows of one tile: row r of row block b is document token first_t + b * 64 + r. Their mask waits in shared
+// memory for the scores: while the projection runs, registers are short.
 struct Rows {
   int first_t;
-  unsigned keep;  // with d_mask: a bit per row, 16 for each row block
+  unsigned* keep;
+
+  // Reads the document mask, rows of two row blocks at a time, and says the first active token.
+  __device__ __forceinline__ void read_mask(const Args& args, const Document& document, unsigned first_active,
+                                            int lane) const {
+    const auto* mask = static_cast<const unsigned char*>(args.d_mask.data) + document.index * args.d_mask.stride[0];
+#pragma unroll
+    for (int pair = 0; pair < divide_up(row_blocks, 2); ++pair) {
+      const int block = pair * 2 + lane / 16, t = first_t + block * block_rows + lane % 16;
+      const bool kept = block < row_blocks && t < document.length && mask[t * args.d_mask.stride[1]] != 0;
+      const unsigned word = __ballot_sync(all_lanes, kept);
+      if (lane == 0) keep[pair] = word;
+      if (kept && (word & ((1u << lane) - 1)) == 0) ptx::lower_shared(first_active, unsigned(t));
+    }
+    __syncwarp();
+  }
+
+  __device__ __forceinline__ KeepRows<16> of_block(int block, int length) const {
+    KeepRows<16> rows;
+    if constexpr (feature::d_mask) rows.word[0] = keep[block / 2] >> block % 2 * 16 & KeepRows<16>::all;
+    else rows.set_first(length - first_t - block * block_rows);
+    return rows;
+  }
 };
 
 // E against one block of query columns: the max over the warp's rows.
@@ -394,21 +418,11 @@ __device__ __forceinline__ void score_block(const Document& document, Fragments&
       ptx::hold(tile[i].value);
 #pragma unroll
       for (int step = 0; step < out_steps; ++step) ptx::hold(e.word[first + i][step]);
-      const int t = rows.first_t + (first + i) * block_rows;
-      KeepRows<16> keep;
-      if constexpr (feature::d_mask) keep.word[0] = rows.keep >> (first + i) * 16 & KeepRows<16>::all;
-      else keep.set_first(document.length - t);
+      const KeepRows<16> keep = rows.of_block(first + i, document.length);
       if (!keep.every()) keep.apply(tile[i], lane);
-      maxima.update(tile[i], t, lane);
+      maxima.update(tile[i], rows.first_t + (first + i) * block_rows, lane);
     }
   }
-}
-
-// The document mask's row of this lane: of row block lane / 16.
-__device__ __forceinline__ bool keeps_row(const Args& args, const Document& document, int first_t, int lane) {
-  const int t = first_t + lane / 16 * block_rows + lane % 16;
-  const auto* mask = static_cast<const unsigned char*>(args.d_mask.data) + document.index * args.d_mask.stride[0];
-  return lane / 16 < row_blocks && t < document.length && mask[t * args.d_mask.stride[1]] != 0;
 }
 
 // Two sets of keys, used in turns: in shared memory, or in the workspace where there are several blocks of columns.
@@ -435,14 +449,9 @@ struct Scorer {
 
   // One tile of which this warpgroup has rows.
   __device__ __forceinline__ void score_tile(const Args& args, const Document& document, int first_t) {
-    Rows rows{first_t + warp * 16, 0};
-    if constexpr (feature::d_mask) {
-      rows.keep = __ballot_sync(all_lanes, keeps_row(args, document, rows.first_t, lane));
-      const int row = __ffs(rows.keep) - 1;
-      if (lane == 0 && row >= 0)
-        ptx::lower_shared(ptx::shared_address(&small().first_active[turn % 3]),
-                          unsigned(rows.first_t + row / 16 * block_rows + row % 16));
-    }
+    const Rows rows{first_t + warp * 16, small().keep_rows[scorer * 4 + warp]};
+    if constexpr (feature::d_mask)
+      rows.read_mask(args, document, ptx::shared_address(&small().first_active[turn % 3]), lane);
     Fragments e;
     project(args, e, place, scorer, lane);
 #pragma unroll 1

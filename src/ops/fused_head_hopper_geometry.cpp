@@ -17,16 +17,17 @@ int out_columns(int static_out) { return static_out <= 32 ? 32 : static_out <= 6
 
 // struct Small of the kernel, generously.
 std::int64_t small_bytes(const FusedHeadHopperTile &tile, int static_out) {
-  return round_up(2 * 8 * tile.block_query + 4 * out_columns(static_out) + 16 * (tile.ring + tile.query_buffers) + 80,
+  return round_up(2 * 8 * tile.block_query + 4 * out_columns(static_out) + 16 * (tile.ring + tile.query_buffers) +
+                      32 * tile.scorers + 80,
                   128);
 }
 
 std::string range_problem(const FusedHeadHopperTile &tile) {
   constexpr int most = 64;
   const auto within = [](int value, int low, int high) { return value >= low && value <= high; };
-  if (!within(tile.scorers, 2, 4) || !within(tile.row_blocks, 1, 2) || !within(tile.ring, 1, most) ||
+  if (!within(tile.scorers, 2, 4) || !within(tile.row_blocks, 1, 3) || !within(tile.ring, 1, most) ||
       !within(tile.query_buffers, 1, 2))
-    return "a tunable is out of range: scorers is 2 to 4, row_blocks and query_buffers are 1 or 2, ring is 1 to 64";
+    return "a tunable is out of range: scorers is 2 to 4, row_blocks 1 to 3, query_buffers 1 or 2, ring 1 to 64";
   if (tile.block_query != 32 && tile.block_query != 64 && tile.block_query != 128)
     return "block_query is out of range: 32, 64 or 128";
   return {};
@@ -35,8 +36,8 @@ std::string range_problem(const FusedHeadHopperTile &tile) {
 // Registers that a scoring thread of the all-features specialization needs, and what the loading warpgroup leaves it:
 // accumulators of the projection; or fragments of E, one or two tiles of scores, and maxima.
 std::string register_problem(const FusedHeadHopperTile &tile, int static_out) {
-  const int limit = tile.scorers == 2 ? 232 : tile.scorers == 3 ? 160 : 104;
-  const int projecting = tile.row_blocks * out_columns(static_out) / 2 + 32;
+  const int limit = tile.scorers == 2 ? 232 : tile.scorers == 3 ? 160 : 112;
+  const int projecting = tile.row_blocks * out_columns(static_out) / 2 + 36;
   const int scores = tile.block_query / 2 * (tile.block_query <= 64 ? tile.row_blocks : 1);
   const int scoring = tile.row_blocks * out_columns(static_out) / 4 + scores + tile.block_query / 4 + 16;
   const int needed = std::max(projecting, scoring);

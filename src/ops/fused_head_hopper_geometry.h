@@ -15,7 +15,7 @@ namespace msj::ops {
 struct FusedHeadHopperTile {
   int block_query = 0;    // packed query tokens of a pass: N of the scores' products, 32, 64 or 128
   int scorers = 0;        // warpgroups that share a tile's rows: 2, 3 or 4
-  int row_blocks = 0;     // 64 rows each of a scorer: 1 or 2
+  int row_blocks = 0;     // 64 rows each of a scorer: 1 to 3
   int ring = 0;           // most stages (a tile's rows x 64 of d_model) of the ring; as many as fit are used
   int query_buffers = 0;  // 2 brings in the next query tokens while these are scored
 };
