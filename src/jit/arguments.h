@@ -32,7 +32,8 @@ class Arguments {
   void push(std::uint64_t word) { words_[static_cast<std::size_t>(count_++)] = word; }
 
   static constexpr int kMapWords = sizeof(CUtensorMap) / sizeof(std::uint64_t);
-  static constexpr int kAlignedWords = alignof(CUtensorMap) / sizeof(std::uint64_t);
+  // The prologue's alignas(64), which is what the hardware asks for; cuda.h's type has 64 or 128, by its version.
+  static constexpr int kAlignedWords = 64 / sizeof(std::uint64_t);
   static constexpr int kMaxWords =
       kMaxOperands * (2 + kMaxRank) + kMaxSizes + kMaxParams + 2 + kAlignedWords + kMaxTensorMaps * kMapWords;
   alignas(CUtensorMap) std::array<std::uint64_t, kMaxWords> words_;
