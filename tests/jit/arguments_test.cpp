@@ -101,6 +101,21 @@ TEST_CASE("an absent operand is null") {
   CHECK(words[arguments.words() - 1] == 0);  // workspace
 }
 
+// The toolkit's header may align its own type more.
+TEST_CASE("a tensor map lies at the next multiple of 64 bytes, however many words an op has before it") {
+  for (const ops::Op &op : ops::all_ops()) {
+    CAPTURE(op.spec->name);
+    OpCall call(small_call(*op.spec));
+    jit::Arguments arguments(ops::bind(call.call(), ops::DataRule::needed), nullptr);
+    const int first = (arguments.words() + 7) / 8 * 8;
+    CUtensorMap map{};
+    map.opaque[0] = 77;
+    arguments.add(map);
+    CHECK(arguments.words() == first + 16);
+    CHECK(static_cast<const std::uint64_t *>(*arguments.kernel_params())[first] == 77);
+  }
+}
+
 TEST_CASE("tensor maps follow at a multiple of 64 bytes, in the table's order") {
   for (const ops::Op &op : ops::all_ops()) {
     for (const PathSpec &path : op.spec->paths) {
