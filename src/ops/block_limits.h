@@ -1,5 +1,5 @@
 #pragma once
-// What every portable kernel's closed form shares: rows of tiles in shared memory, and what a block may have of
+// What every kernel's closed form shares: rows of tiles in shared memory, and what a block may have of
 // threads, registers and shared memory. Pure functions; any thread.
 
 #include <algorithm>
@@ -14,6 +14,7 @@ inline constexpr int row_padding = 16;
 constexpr int divide_up(int a, int b) { return (a + b - 1) / b; }
 constexpr int round_up(int a, int b) { return divide_up(a, b) * b; }
 constexpr std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+constexpr std::int64_t round_up(std::int64_t a, std::int64_t b) { return divide_up(a, b) * b; }
 
 // Bytes from one row of a tile to the next.
 constexpr std::int64_t row_pitch(int width, int element_bytes) {

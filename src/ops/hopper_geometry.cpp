@@ -2,23 +2,21 @@
 
 #include <algorithm>
 
+#include "ops/block_limits.h"
+
 namespace msj::ops {
 namespace {
 
 constexpr int shared_per_sm = 228 * 1024;
-constexpr int block_reserve = 1024;  // shared memory that the system keeps for itself per block
 constexpr int tile_rows = 64, k_block = 64, row_bytes = 128, box_bytes = tile_rows * row_bytes;
 constexpr int least_stages = 3;
-
-std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-std::int64_t round_up(std::int64_t a, std::int64_t b) { return divide_up(a, b) * b; }
 
 // struct Small of the kernel, generously.
 std::int64_t small_bytes(const HopperTile &tile) {
   const std::int64_t partial = std::int64_t{tile.scorers} * 4 * tile.block_query * 8;
   const std::int64_t queries = std::int64_t{tile.query_buffers} * (tile.block_query * 9 + 24);
   const std::int64_t ring = std::int64_t{tile.scorers} * (tile.ring * 24 + 8);
-  return round_up(partial + queries + ring + 64, 128);
+  return round_up(partial + queries + ring + 64, std::int64_t{128});
 }
 
 std::string range_problem(const HopperTile &tile) {
@@ -38,10 +36,10 @@ std::string range_problem(const HopperTile &tile) {
 // Registers that a thread of the all-features specialization needs, a little generously. Two scorers get 224 from the
 // loading warps, which is enough for all columns.
 std::string register_problem(const HopperTile &tile) {
-  const int needed = tile.block_query + 60;
-  const int limit = std::min(255, 65536 / (hopper_threads(tile) * tile.min_blocks) / 8 * 8);
-  if (tile.scorers > 1 || needed <= limit) return {};
-  return "about " + std::to_string(needed) + " registers a thread, min_blocks leaves " + std::to_string(limit);
+  if (tile.scorers > 1) return {};
+  return block_rejection(
+      {.threads = hopper_threads(tile), .min_blocks = tile.min_blocks, .registers = tile.block_query + 60},
+      shared_per_sm);
 }
 
 }  // namespace
@@ -62,7 +60,7 @@ int hopper_threads(const HopperTile &tile) {
 
 HopperMemory hopper_memory(const HopperTile &tile, int static_d) {
   HopperMemory memory;
-  const auto k_blocks = static_cast<int>(divide_up(static_d, k_block));
+  const int k_blocks = divide_up(static_d, k_block);
   memory.query_bytes = std::int64_t{k_blocks} * tile.block_query * row_bytes;
   const std::int64_t block = (shared_per_sm / tile.min_blocks - block_reserve) / 128 * 128;
   const std::int64_t room = block - tile.query_buffers * memory.query_bytes - small_bytes(tile);
@@ -86,20 +84,19 @@ std::string hopper_admission(const HopperTile &tile, int static_d, std::int64_t 
   if (tile.block_query == 256 && memory.stages <= memory.tile_stages)
     return std::to_string(memory.stages) + " stages fit, a tile takes " + std::to_string(memory.tile_stages) +
            ", of which none is free before its end";
-  if ((memory.block_bytes + block_reserve) * tile.min_blocks > shared_limit_bytes + block_reserve)
-    return std::to_string(tile.min_blocks) + " block(s) of " + std::to_string(memory.block_bytes) +
-           " bytes of shared memory do not fit, a block may have " + std::to_string(shared_limit_bytes);
-  return {};
+  return block_rejection(
+      {.threads = hopper_threads(tile), .min_blocks = tile.min_blocks, .shared_bytes = memory.block_bytes},
+      shared_limit_bytes);
 }
 
 LaunchList hopper_launch(const HopperTile &tile, const HopperSizes &sizes, int static_d, int sm_count) {
   LaunchList list;
   if (sizes.Nq == 0 || sizes.Nd == 0) return list;
   constexpr std::int64_t most = 2147483647;
-  const std::int64_t padded = std::max<std::int64_t>(round_up(sizes.Lq, 8), 8);
+  const std::int64_t padded = std::max<std::int64_t>(round_up(sizes.Lq, std::int64_t{8}), 8);
   const std::int64_t fitting = std::max<std::int64_t>(tile.block_query / padded, 1);  // whole queries per block
   const std::int64_t lanes = std::min(divide_up(sizes.Nq, fitting), most);
-  std::int64_t rounds = std::min(divide_up(sizes.Nd, tile.scorers), most / lanes);
+  std::int64_t rounds = std::min(divide_up(sizes.Nd, std::int64_t{tile.scorers}), most / lanes);
   if (tile.persistent > 0)
     rounds = std::min(rounds, std::max<std::int64_t>(std::int64_t{tile.persistent} * sm_count / lanes, 1));
   list.add({.entry = 0,
