@@ -23,19 +23,8 @@ constexpr std::array<ExtentSpec, 2> kExtents = residual_extents(d, nbits);
 
 // In the order of the header's enumerators.
 constexpr std::array<OperandSpec, MSJ_RESIDUAL_NORMS_OPERANDS> kOperands = {{
-    {.name = "codes",
-     .rank = 1,
-     .dims = {N},
-     .dtype = kInt32,
-     .doc = "the centroid of each token",
-     .content = Content::codes,
-     .content_size = K},
-    {.name = "residuals",
-     .rank = 2,
-     .dims = {N, P},
-     .dtype = kBytes,
-     .streamed = true,
-     .doc = "nbits bits for each feature of each token"},
+    codes_operand(N, K),
+    residuals_operand(N, P),
     {.name = "centroids", .rank = 2, .dims = {K, d}, .dtype = kOwnMatrix, .streamed = true, .doc = "centroids"},
     {.name = "bucket_weights",
      .rank = 1,

@@ -15,4 +15,23 @@ constexpr std::array<ExtentSpec, 2> residual_extents(int d, int nbits) {
            {.name = "2^nbits", .rule = ExtentSpec::Rule::power_of_two, .size = nbits}}};
 }
 
+// Operands that say the same in each table.
+constexpr OperandSpec codes_operand(int tokens, int centroids) {
+  return {.name = "codes",
+          .rank = 1,
+          .dims = {tokens},
+          .dtype = kInt32,
+          .doc = "the centroid of each token",
+          .content = Content::codes,
+          .content_size = centroids};
+}
+constexpr OperandSpec residuals_operand(int tokens, int row_bytes) {
+  return {.name = "residuals",
+          .rank = 2,
+          .dims = {tokens, row_bytes},
+          .dtype = kBytes,
+          .streamed = true,
+          .doc = "nbits bits for each feature of each token"};
+}
+
 }  // namespace msj::ops
