@@ -11,6 +11,22 @@ using namespace msj::testing;
 
 namespace {
 
+using Plan = std::unique_ptr<msj_plan, msj_status (*)(msj_plan *)>;
+
+Plan plan_of(Session &session, OpCall &call) {
+  msj_plan *plan = nullptr;
+  REQUIRE(msj_prepare(session.get(), &call.call(), nullptr, &plan) == MSJ_OK);
+  return {plan, msj_plan_destroy};
+}
+
+struct Prepared {
+  FakeGpu gpu;
+  ScratchDirectory cache;
+  Session session{cache.path(), "off"};
+  OpCall call{small_call(*ops::find_op(MSJ_DENSE_FORWARD)->spec, 0)};
+  Plan plan = plan_of(session, call);
+};
+
 // Every driver function that a launch could ask, and how often one of these calls asked it.
 std::string calls_of(FakeGpu &gpu, msj_context *context, const msj_call &call, int repeats) {
   constexpr const char *kAsked[] = {"cuDeviceGet",        "cuCtxGetCurrent",      "cuCtxPushCurrent_v2",
@@ -33,13 +49,8 @@ std::string calls_of(FakeGpu &gpu, msj_context *context, const msj_call &call, i
 }  // namespace
 
 TEST_CASE("a ready call through a plan asks the driver for nothing but its context") {
-  FakeGpu gpu;
-  const ScratchDirectory cache;
-  Session session(cache.path(), "off");
-  OpCall call(small_call(*ops::find_op(MSJ_DENSE_FORWARD)->spec, 0));
-  msj_plan *plan = nullptr;
-  REQUIRE(msj_prepare(session.get(), &call.call(), nullptr, &plan) == MSJ_OK);
-  const std::unique_ptr<msj_plan, msj_status (*)(msj_plan *)> owner(plan, msj_plan_destroy);
+  Prepared ready;
+  auto &[gpu, cache, session, call, plan] = ready;
   const auto own = gpu->create_context(0);
   SUBCASE("a stream of the current context") {
     const cuda::ContextGuard current(*session.pipeline().driver(), own);
@@ -50,29 +61,24 @@ TEST_CASE("a ready call through a plan asks the driver for nothing but its conte
   }
   SUBCASE("the default stream, with a plan") {
     const cuda::ContextGuard current(*session.pipeline().driver(), session.pipeline().primary_context(0));
-    call.call().plan = plan;
+    call.call().plan = plan.get();
     CHECK(calls_of(gpu, session.get(), call.call(), 3) == "cuCtxGetCurrent 2, cuCtxGetId 1, cuLaunchKernel 1");
   }
   SUBCASE("from a thread without a context, with a plan") {
-    call.call().plan = plan;
+    call.call().plan = plan.get();
     CHECK(calls_of(gpu, session.get(), call.call(), 3) ==
           "cuCtxGetCurrent 2, cuCtxPushCurrent_v2 1, cuCtxPopCurrent_v2 1, cuCtxGetId 1, cuLaunchKernel 1");
   }
 }
 
 TEST_CASE("what the library itself takes before a launch, on the driver that only records") {
-  FakeGpu gpu;
-  const ScratchDirectory cache;
-  Session session(cache.path(), "off");
-  OpCall call(small_call(*ops::find_op(MSJ_DENSE_FORWARD)->spec, 0));
-  msj_plan *plan = nullptr;
-  REQUIRE(msj_prepare(session.get(), &call.call(), nullptr, &plan) == MSJ_OK);
-  const std::unique_ptr<msj_plan, msj_status (*)(msj_plan *)> owner(plan, msj_plan_destroy);
+  Prepared ready;
+  auto &[gpu, cache, session, call, plan] = ready;
   const OwnTime notes(*session.get());
   const auto next = [&](int) { return &call.call(); };
   const auto wait = [] {};
   const double without = OwnTime::microseconds(session.get(), 4000, next, wait);
-  call.call().plan = plan;
+  call.call().plan = plan.get();
   const double with = OwnTime::microseconds(session.get(), 4000, next, wait);
   fmt::print("hot_path: {:.2f} us without a plan, {:.2f} us with one\n", without, with);
   CHECK(with < 100);  // of a busy machine
