@@ -5,8 +5,8 @@
 //   all tokens:      warps take four tokens after another
 //   of documents:    a block a document, its warps likewise; two documents that overlap write the same values
 //
-// Bits: each lane's features ascend, a fixed tree over eight lanes; squares that overflow are summed again of elements
-// scaled down.
+// Bits: each lane's features ascend, a fixed tree over eight lanes. Squares that overflow are summed again of elements
+// scaled down, before centroid and weight meet: their sum may pass float32's range too.
 #include "common/ptx.cuh"
 #include "common/numeric.cuh"
 #include "common/residual.cuh"
@@ -65,20 +65,31 @@ struct Norms {
     }
   }
 
-  // This lane's share of the squares of a row's elements, or of them scaled down.
-  template <bool words, bool scaled>
+  // This lane's share of the squares of a row's elements.
+  template <bool words>
   __device__ __forceinline__ float squares(const Centroid* centroid, const unsigned char* bits, int lane) const {
     float sum = 0.0f;
-#pragma unroll(words && !scaled && static_size::d <= 256 ? static_size::d / 64 : 1)
+#pragma unroll(words && static_size::d <= 256 ? static_size::d / 64 : 1)
     for (int first = lane * 8; first < static_size::d; first += lanes * 8) {
       float x[8];
       if constexpr (words) load_8_words<type>(x, centroid, bits, first);
       else load_8(x, centroid, bits, first);
 #pragma unroll
-      for (int i = 0; i < 8; ++i) {
-        const float y = scaled ? x[i] * norm_scale : x[i];
-        sum = fmaf(y, y, sum);
-      }
+      for (int i = 0; i < 8; ++i) sum = fmaf(x[i], x[i], sum);
+    }
+    return sum;
+  }
+
+  // The same of the elements scaled down.
+  __device__ __forceinline__ float scaled_squares(const Centroid* centroid, const unsigned char* bits, int lane) const {
+    float sum = 0.0f;
+#pragma unroll 1
+    for (int k = lane; k < args.size_d; k += lanes) {
+      const int at = k * nbits;
+      const unsigned field = bits[at / 8 * args.residuals.stride[1]] >> field_shift(at % 8, nbits) & (Weights::fields - 1);
+      const float x = Numeric<type>::widen(centroid[k * args.centroids.stride[1]]);
+      const float y = fmaf(x, norm_scale, weights.weight[field] * norm_scale);
+      sum = fmaf(y, y, sum);
     }
     return sum;
   }
@@ -91,11 +102,11 @@ struct Norms {
     const bool words = whole_words && args.size_d == static_size::d;
     float sum = 0.0f;
     if (code >= 0)
-      sum = words ? squares<whole_words, false>(centroid, bits, lane) : squares<false, false>(centroid, bits, lane);
+      sum = words ? squares<whole_words>(centroid, bits, lane) : squares<false>(centroid, bits, lane);
     sum = lanes_sum<lanes>(sum);
     float norm = inverse_norm(sum);
     if (__any_sync(all_lanes, sum == infinity)) {
-      const float scaled = lanes_sum<lanes>(code >= 0 ? squares<false, true>(centroid, bits, lane) : 0.0f);
+      const float scaled = lanes_sum<lanes>(code >= 0 ? scaled_squares(centroid, bits, lane) : 0.0f);
       if (sum == infinity) norm = inverse_norm(scaled) * norm_scale;
     }
     if (code < 0 || sum != sum) norm = __uint_as_float(0x7fffffffu);

@@ -13,6 +13,10 @@
 
 namespace msj::jit {
 
+// Of a tensor map in Args, in bytes: what the hardware asks for, in every toolkit (CUtensorMap itself is aligned to 64
+// or 128, as the headers' version has it).
+inline constexpr int kTensorMapAlignment = 64;
+
 class Arguments {
  public:
   Arguments(const BoundCall &call, void *workspace);
@@ -32,8 +36,7 @@ class Arguments {
   void push(std::uint64_t word) { words_[static_cast<std::size_t>(count_++)] = word; }
 
   static constexpr int kMapWords = sizeof(CUtensorMap) / sizeof(std::uint64_t);
-  // The prologue's alignas(64), which is what the hardware asks for; cuda.h's type has 64 or 128, by its version.
-  static constexpr int kAlignedWords = 64 / sizeof(std::uint64_t);
+  static constexpr int kAlignedWords = kTensorMapAlignment / static_cast<int>(sizeof(std::uint64_t));
   static constexpr int kMaxWords =
       kMaxOperands * (2 + kMaxRank) + kMaxSizes + kMaxParams + 2 + kAlignedWords + kMaxTensorMaps * kMapWords;
   alignas(CUtensorMap) std::array<std::uint64_t, kMaxWords> words_;

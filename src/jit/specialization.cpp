@@ -6,6 +6,8 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "jit/arguments.h"
+
 namespace msj::jit {
 
 namespace {
@@ -47,7 +49,7 @@ void write_constants(Out out, const Specialization &s) {
 // The layout that jit/arguments.cpp fills.
 void write_args(Out out, const OpSpec &op, const PathSpec &path) {
   if (!path.tensor_maps.empty()) {
-    fmt::format_to(out, "struct alignas(64) TensorMap {{ unsigned long long word[16]; }};\n");
+    fmt::format_to(out, "struct alignas({}) TensorMap {{ unsigned long long word[16]; }};\n", kTensorMapAlignment);
   }
   fmt::format_to(out,
                  "template <int rank> struct Operand {{ void *data; long long stride[rank]; }};\nstruct Args {{\n");

@@ -101,14 +101,16 @@ LaunchList portable_geometry(const GeometryQuery &query) {
 constexpr std::array<TensorMapSpec, 2> kTensorMaps = {
     {{MSJ_DENSE_FORWARD_Q, hopper_query_box}, {MSJ_DENSE_FORWARD_D, hopper_document_box}}};
 
+constexpr HopperRows kHopperRows = {.element_bytes = 2, .query_extra_bytes = 8};
+
 std::string hopper_path_admission(const ConfigQuery &query) {
   if (query.dtypes[0] == DType::f32) return "the hopper path takes bf16 and f16";
-  return hopper_admission(hopper_tile(query.config), static_cast<int>(query.bucket_sizes[d]),
+  return hopper_admission(hopper_tile(query.config), kHopperRows, static_cast<int>(query.bucket_sizes[d]),
                           query.limits.shared_bytes_per_block);
 }
 
 LaunchList hopper_geometry(const GeometryQuery &query) {
-  return hopper_launch(hopper_tile(query.config), {query.sizes[Nq], query.sizes[Nd], query.sizes[Lq]},
+  return hopper_launch(hopper_tile(query.config), kHopperRows, {query.sizes[Nq], query.sizes[Nd], query.sizes[Lq]},
                        static_cast<int>(query.static_sizes[d]), query.sm_count);
 }
 

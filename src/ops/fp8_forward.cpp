@@ -1,6 +1,7 @@
 #include "ops/fp8_forward.h"
 
 #include "ops/forward_geometry.h"
+#include "ops/hopper_geometry.h"
 #include "ops/table_words.h"
 
 namespace msj::ops {
@@ -111,7 +112,25 @@ std::string_view portable_note(int compute_capability) {
   return "it has no fp8 mma.sync, so tiles are converted to fp16 (exactly) and multiplied as such";
 }
 
-constexpr std::array<PathSpec, 1> kPaths = {{
+// ---- hopper path ---------------------------------------------------------------------------------------------------
+
+constexpr std::array<TensorMapSpec, 2> kTensorMaps = {
+    {{MSJ_FP8_FORWARD_Q, hopper_query_box}, {MSJ_FP8_FORWARD_D, hopper_document_box}}};
+
+constexpr HopperRows kHopperRows = {
+    .element_bytes = 1, .query_extra_bytes = 4, .row_extra_bytes = 4, .separate_sums = true};
+
+std::string hopper_path_admission(const ConfigQuery &query) {
+  return hopper_admission(hopper_tile(query.config), kHopperRows, static_cast<int>(query.bucket_sizes[d]),
+                          query.limits.shared_bytes_per_block);
+}
+
+LaunchList hopper_geometry(const GeometryQuery &query) {
+  return hopper_launch(hopper_tile(query.config), kHopperRows, {query.sizes[Nq], query.sizes[Nd], query.sizes[Lq]},
+                       static_cast<int>(query.static_sizes[d]), query.sm_count);
+}
+
+constexpr std::array<PathSpec, 2> kPaths = {{
     {.name = "portable",
      .tunables = kForwardTunables,
      .entries = kEntries,
@@ -120,6 +139,14 @@ constexpr std::array<PathSpec, 1> kPaths = {{
      .admission = portable_admission,
      .geometry = portable_geometry,
      .note = portable_note},
+    {.name = "hopper",
+     .tunables = kHopperTunables,
+     .entries = kEntries,
+     .min_compute_capability = 90,
+     .max_compute_capability = 90,
+     .admission = hopper_path_admission,
+     .geometry = hopper_geometry,
+     .tensor_maps = kTensorMaps},
 }};
 
 static_assert(valid(kSizes, kParams, kPaths));

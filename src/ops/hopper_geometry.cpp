@@ -8,16 +8,20 @@ namespace msj::ops {
 namespace {
 
 constexpr int shared_per_sm = 228 * 1024;
-constexpr int tile_rows = 64, k_block = 64, row_bytes = 128, box_bytes = tile_rows * row_bytes;
+constexpr int tile_rows = 64, row_bytes = 128, box_bytes = tile_rows * row_bytes;
 constexpr int least_stages = 3;
 
 // struct Small of the kernel, generously.
-std::int64_t small_bytes(const HopperTile &tile) {
+std::int64_t small_bytes(const HopperTile &tile, const HopperRows &rows) {
   const std::int64_t partial = std::int64_t{tile.scorers} * 4 * tile.block_query * 8;
-  const std::int64_t queries = std::int64_t{tile.query_buffers} * (tile.block_query * 9 + 24);
-  const std::int64_t ring = std::int64_t{tile.scorers} * (tile.ring * 24 + 8);
+  const std::int64_t queries =
+      std::int64_t{tile.query_buffers} * (tile.block_query * (1 + rows.query_extra_bytes) + 24);
+  const std::int64_t ring = std::int64_t{tile.scorers} * (tile.ring * (24 + tile_rows * rows.row_extra_bytes) + 8);
   return round_up(partial + queries + ring + 64, std::int64_t{128});
 }
+
+// Queries' and documents' dtypes are of one size.
+int k_block_of(const TensorBoxQuery &query) { return row_bytes / static_cast<int>(bytes(query.dtypes[0])); }
 
 std::string range_problem(const HopperTile &tile) {
   constexpr int most = 64;
@@ -35,11 +39,11 @@ std::string range_problem(const HopperTile &tile) {
 
 // Registers that a thread of the all-features specialization needs, a little generously. Two scorers get 224 from the
 // loading warps, which is enough for all columns.
-std::string register_problem(const HopperTile &tile) {
+std::string register_problem(const HopperTile &tile, const HopperRows &rows) {
   if (tile.scorers > 1) return {};
-  return block_rejection(
-      {.threads = hopper_threads(tile), .min_blocks = tile.min_blocks, .registers = tile.block_query + 60},
-      shared_per_sm);
+  const int needed = tile.block_query * (rows.separate_sums ? 3 : 2) / 2 + 60;
+  return block_rejection({.threads = hopper_threads(tile), .min_blocks = tile.min_blocks, .registers = needed},
+                         shared_per_sm);
 }
 
 }  // namespace
@@ -58,29 +62,31 @@ int hopper_threads(const HopperTile &tile) {
   return 128 * tile.scorers + (tile.scorers > 1 ? 128 : 32 * (tile.scorers + 1));
 }
 
-HopperMemory hopper_memory(const HopperTile &tile, int static_d) {
+HopperMemory hopper_memory(const HopperTile &tile, const HopperRows &rows, int static_d) {
   HopperMemory memory;
-  const int k_blocks = divide_up(static_d, k_block);
+  const int k_blocks = divide_up(static_d * rows.element_bytes, row_bytes);
   memory.query_bytes = std::int64_t{k_blocks} * tile.block_query * row_bytes;
   const std::int64_t block = (shared_per_sm / tile.min_blocks - block_reserve) / 128 * 128;
-  const std::int64_t room = block - tile.query_buffers * memory.query_bytes - small_bytes(tile);
+  const std::int64_t room = block - tile.query_buffers * memory.query_bytes - small_bytes(tile, rows);
   memory.boxes = static_cast<int>(std::min<std::int64_t>(room / (tile.scorers * box_bytes), tile.ring));
   memory.stage_boxes = k_blocks % 2 == 0 && memory.boxes >= 8 ? 2 : 1;
   memory.stages = memory.boxes / memory.stage_boxes;
   memory.tile_stages = k_blocks / memory.stage_boxes;
   memory.block_bytes = tile.query_buffers * memory.query_bytes +
-                       std::int64_t{tile.scorers} * memory.stages * memory.stage_boxes * box_bytes + small_bytes(tile);
+                       std::int64_t{tile.scorers} * memory.stages * memory.stage_boxes * box_bytes +
+                       small_bytes(tile, rows);
   return memory;
 }
 
-std::string hopper_admission(const HopperTile &tile, int static_d, std::int64_t shared_limit_bytes) {
+std::string hopper_admission(const HopperTile &tile, const HopperRows &rows, int static_d,
+                             std::int64_t shared_limit_bytes) {
   if (std::string problem = range_problem(tile); !problem.empty()) return problem;
-  if (std::string problem = register_problem(tile); !problem.empty()) return problem;
-  const HopperMemory memory = hopper_memory(tile, static_d);
+  if (std::string problem = register_problem(tile, rows); !problem.empty()) return problem;
+  const HopperMemory memory = hopper_memory(tile, rows, static_d);
   if (memory.stages < least_stages)
     return std::to_string(std::max(memory.stages, 0)) + " stages fit beside the queries, a ring needs at least " +
            std::to_string(least_stages);
-  // With argmax the columns are scored in two parts, from the same stages.
+  // 256 columns may be scored in parts, from the same stages; by turns, beside the next tile's first one.
   if (tile.block_query == 256 && memory.stages <= memory.tile_stages)
     return std::to_string(memory.stages) + " stages fit, a tile takes " + std::to_string(memory.tile_stages) +
            ", of which none is free before its end";
@@ -89,7 +95,8 @@ std::string hopper_admission(const HopperTile &tile, int static_d, std::int64_t 
       shared_limit_bytes);
 }
 
-LaunchList hopper_launch(const HopperTile &tile, const HopperSizes &sizes, int static_d, int sm_count) {
+LaunchList hopper_launch(const HopperTile &tile, const HopperRows &rows, const HopperSizes &sizes, int static_d,
+                         int sm_count) {
   LaunchList list;
   if (sizes.Nq == 0 || sizes.Nd == 0) return list;
   constexpr std::int64_t most = 2147483647;
@@ -102,15 +109,15 @@ LaunchList hopper_launch(const HopperTile &tile, const HopperSizes &sizes, int s
   list.add({.entry = 0,
             .grid = lanes * rounds,
             .threads = hopper_threads(tile),
-            .shared_bytes = static_cast<int>(hopper_memory(tile, static_d).block_bytes)});
+            .shared_bytes = static_cast<int>(hopper_memory(tile, rows, static_d).block_bytes)});
   return list;
 }
 
-TensorBox hopper_query_box(const TensorBoxQuery & /*query*/) {
-  return {.extent = {1, 8, k_block}, .swizzle_bytes = row_bytes};
+TensorBox hopper_query_box(const TensorBoxQuery &query) {
+  return {.extent = {1, 8, static_cast<std::uint32_t>(k_block_of(query))}, .swizzle_bytes = row_bytes};
 }
-TensorBox hopper_document_box(const TensorBoxQuery & /*query*/) {
-  return {.extent = {1, tile_rows, k_block}, .swizzle_bytes = row_bytes};
+TensorBox hopper_document_box(const TensorBoxQuery &query) {
+  return {.extent = {1, tile_rows, static_cast<std::uint32_t>(k_block_of(query))}, .swizzle_bytes = row_bytes};
 }
 
 }  // namespace msj::ops

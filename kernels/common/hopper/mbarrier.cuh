@@ -17,6 +17,11 @@ __device__ __forceinline__ void barrier_arrive(unsigned barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
 
+// Of each lane, when its cp.async copies so far are in: an arrival like another, that nobody waits for here.
+__device__ __forceinline__ void barrier_arrive_after_copies(unsigned barrier) {
+  asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(barrier) : "memory");
+}
+
 // Announces `bytes` of copies to this phase, without and with an arrival.
 __device__ __forceinline__ void barrier_expect(unsigned barrier, int bytes) {
   asm volatile("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");

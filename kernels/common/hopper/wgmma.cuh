@@ -1,8 +1,9 @@
 #pragma once
 // Warpgroup products (wgmma, sm_90a): 64 rows of A x N rows of B, both k-major in shared memory under the 128-byte
-// swizzle that bulk tensor copies write, 16 of k at a time, into float32 accumulators of the four warps.
+// swizzle that bulk tensor copies write, 32 bytes of k at a time (16 elements, or 32 of fp8), into float32 accumulators
+// of the four warps.
 //
-//   k block: 64 elements, 128 bytes a row. 16-byte unit u of row r lies at r * 128 + (u ^ r % 8) * 16, and blocks start
+//   k block: 128 bytes a row. 16-byte unit u of row r lies at r * 128 + (u ^ r % 8) * 16, and blocks start
 //   at multiples of 1,024 bytes. k step s of a block starts 32 * s bytes later: the hardware swizzles what it reads.
 
 namespace msj::ptx {
@@ -30,46 +31,54 @@ __device__ __forceinline__ void hold(float (&c)[count]) {
   for (int i = 0; i < count; ++i) hold(c[i]);
 }
 
+// What comes before, in the source, comes before what follows. ptxas orders the instructions of a basic block by their
+// registers alone and would wait for products ahead of the work that is to hide them; a branch ends the block.
+// `never`: false, unknown to the compiler, and another condition than at the places before.
+__device__ __forceinline__ void end_block(bool never) {
+#pragma unroll 1
+  while (never) asm volatile("nanosleep.u32 1;" ::: "memory");
+}
+
 #define MSJ_EIGHT(i) \
   "+f"(c[i]), "+f"(c[i + 1]), "+f"(c[i + 2]), "+f"(c[i + 3]), "+f"(c[i + 4]), "+f"(c[i + 5]), "+f"(c[i + 6]), \
       "+f"(c[i + 7])
 
-#define MSJ_PRODUCT_32(type) \
+#define MSJ_PRODUCT_32(types, tail) \
   asm volatile( \
       "{ .reg .pred add; setp.ne.b32 add, %18, 0;\n" \
-      "wgmma.mma_async.sync.aligned.m64n32k16.f32." type "." type " {" \
+      "wgmma.mma_async.sync.aligned.m64n32" types " {" \
       "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15" \
-      "}, %16, %17, add, 1, 1, 0, 0; }" \
+      "}, %16, %17, add, 1, 1" tail "; }" \
       : MSJ_EIGHT(0), MSJ_EIGHT(8) \
-      : "l"(a), "l"(b), "n"(1) \
+      : "l"(a), "l"(b), "n"(adds) \
       : "memory")
-#define MSJ_PRODUCT_64(type) \
+#define MSJ_PRODUCT_64(types, tail) \
   asm volatile( \
       "{ .reg .pred add; setp.ne.b32 add, %34, 0;\n" \
-      "wgmma.mma_async.sync.aligned.m64n64k16.f32." type "." type " {" \
+      "wgmma.mma_async.sync.aligned.m64n64" types " {" \
       "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, " \
       "%21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31" \
-      "}, %32, %33, add, 1, 1, 0, 0; }" \
+      "}, %32, %33, add, 1, 1" tail "; }" \
       : MSJ_EIGHT(0), MSJ_EIGHT(8), MSJ_EIGHT(16), MSJ_EIGHT(24) \
-      : "l"(a), "l"(b), "n"(1) \
+      : "l"(a), "l"(b), "n"(adds) \
       : "memory")
-#define MSJ_PRODUCT_128(type) \
+#define MSJ_PRODUCT_128(types, tail) \
   asm volatile( \
       "{ .reg .pred add; setp.ne.b32 add, %66, 0;\n" \
-      "wgmma.mma_async.sync.aligned.m64n128k16.f32." type "." type " {" \
+      "wgmma.mma_async.sync.aligned.m64n128" types " {" \
       "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, " \
       "%21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, " \
       "%40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, " \
       "%59, %60, %61, %62, %63" \
-      "}, %64, %65, add, 1, 1, 0, 0; }" \
+      "}, %64, %65, add, 1, 1" tail "; }" \
       : MSJ_EIGHT(0), MSJ_EIGHT(8), MSJ_EIGHT(16), MSJ_EIGHT(24), MSJ_EIGHT(32), MSJ_EIGHT(40), \
         MSJ_EIGHT(48), MSJ_EIGHT(56) \
-      : "l"(a), "l"(b), "n"(1) \
+      : "l"(a), "l"(b), "n"(adds) \
       : "memory")
-#define MSJ_PRODUCT_256(type) \
+#define MSJ_PRODUCT_256(types, tail) \
   asm volatile( \
       "{ .reg .pred add; setp.ne.b32 add, %130, 0;\n" \
-      "wgmma.mma_async.sync.aligned.m64n256k16.f32." type "." type " {" \
+      "wgmma.mma_async.sync.aligned.m64n256" types " {" \
       "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, " \
       "%21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, " \
       "%40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, " \
@@ -77,27 +86,39 @@ __device__ __forceinline__ void hold(float (&c)[count]) {
       "%78, %79, %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, %96, " \
       "%97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, %112, " \
       "%113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127" \
-      "}, %128, %129, add, 1, 1, 0, 0; }" \
+      "}, %128, %129, add, 1, 1" tail "; }" \
       : MSJ_EIGHT(0), MSJ_EIGHT(8), MSJ_EIGHT(16), MSJ_EIGHT(24), MSJ_EIGHT(32), MSJ_EIGHT(40), \
         MSJ_EIGHT(48), MSJ_EIGHT(56), MSJ_EIGHT(64), MSJ_EIGHT(72), MSJ_EIGHT(80), MSJ_EIGHT(88), \
         MSJ_EIGHT(96), MSJ_EIGHT(104), MSJ_EIGHT(112), MSJ_EIGHT(120) \
-      : "l"(a), "l"(b), "n"(1) \
+      : "l"(a), "l"(b), "n"(adds) \
       : "memory")
 
-// c += A x B^T: registers are those of the thread's fragment, 4 for each 8 columns.
-template <DType type, int columns>
+// c = A x B^T, added to c if `adds`: registers are those of the thread's fragment, 4 for each 8 columns.
+template <DType a_type, DType b_type, int columns, bool adds>
 __device__ __forceinline__ void multiply_64(float (&c)[columns / 2], unsigned long long a, unsigned long long b) {
-  static_assert(type == DType::bf16 || type == DType::f16);
   static_assert(columns == 32 || columns == 64 || columns == 128 || columns == 256);
-  constexpr bool brain = type == DType::bf16;
-  if constexpr (columns == 32 && brain) MSJ_PRODUCT_32("bf16");
-  if constexpr (columns == 32 && !brain) MSJ_PRODUCT_32("f16");
-  if constexpr (columns == 64 && brain) MSJ_PRODUCT_64("bf16");
-  if constexpr (columns == 64 && !brain) MSJ_PRODUCT_64("f16");
-  if constexpr (columns == 128 && brain) MSJ_PRODUCT_128("bf16");
-  if constexpr (columns == 128 && !brain) MSJ_PRODUCT_128("f16");
-  if constexpr (columns == 256 && brain) MSJ_PRODUCT_256("bf16");
-  if constexpr (columns == 256 && !brain) MSJ_PRODUCT_256("f16");
+#define MSJ_PRODUCT(types, tail) \
+  do { \
+    if constexpr (columns == 32) MSJ_PRODUCT_32(types, tail); \
+    if constexpr (columns == 64) MSJ_PRODUCT_64(types, tail); \
+    if constexpr (columns == 128) MSJ_PRODUCT_128(types, tail); \
+    if constexpr (columns == 256) MSJ_PRODUCT_256(types, tail); \
+  } while (false)
+  constexpr bool a_is_4 = a_type == DType::fp8_e4m3, b_is_4 = b_type == DType::fp8_e4m3;
+  if constexpr (a_type == DType::bf16) {
+    static_assert(b_type == DType::bf16);
+    MSJ_PRODUCT("k16.f32.bf16.bf16", ", 0, 0");
+  } else if constexpr (a_type == DType::f16) {
+    static_assert(b_type == DType::f16);
+    MSJ_PRODUCT("k16.f32.f16.f16", ", 0, 0");
+  } else {
+    static_assert((a_is_4 || a_type == DType::fp8_e5m2) && (b_is_4 || b_type == DType::fp8_e5m2));
+    if constexpr (a_is_4 && b_is_4) MSJ_PRODUCT("k32.f32.e4m3.e4m3", "");
+    if constexpr (a_is_4 && !b_is_4) MSJ_PRODUCT("k32.f32.e4m3.e5m2", "");
+    if constexpr (!a_is_4 && b_is_4) MSJ_PRODUCT("k32.f32.e5m2.e4m3", "");
+    if constexpr (!a_is_4 && !b_is_4) MSJ_PRODUCT("k32.f32.e5m2.e5m2", "");
+  }
+#undef MSJ_PRODUCT
 }
 
 #undef MSJ_PRODUCT_32

@@ -1,0 +1,437 @@
+#pragma once
+// The block of the hopper forward ops (sm_90a): wgmma fed by bulk tensor copies. Documents stream once, at the memory's
+// rate or the tensor cores'.
+//
+//        warps of one block                                 shared memory
+//   load queries    1 warp      tensor copies, extras --->  Q: all of d of the block's columns, 1 or 2 buffers
+//   load documents  1 warp per scorer, tensor copies ---->  a ring per scorer: stages of 64 tokens x 128 or 256 bytes
+//   score           1 or 2 warpgroups,                <---  wgmma reads both
+//                   a document each
+//                   |   accumulators 64 tokens (M) x block_query columns (N) -> factor, mask -> running max (registers)
+//                   |   per document: shuffles -> 4 partial maxima a column (shared)
+//                   v                 -> query factor, mask -> sum over s -> scores, argmax
+//
+// Columns are the tokens of whole queries (common/group.cuh); a longer query goes in chunks, its document again with
+// each (from L2). A pass is one chunk for one document of each scorer; all roles walk the same passes, so nothing but
+// barriers goes between them. Warps meet in the rings' and queries' barriers alone: no barrier of the block.
+//
+// Tensor maps make rows past Ld and elements past d zeros that cost no traffic; rows past a document's length are
+// masked, its further tiles are never loaded. If the columns' state does not fit the registers, a tile is scored in
+// parts, each of some of the columns, from the same stages.
+//
+// Bits: max is exact, the sum over s is common/token_sum.cuh's; what an op does to a product depends on its row and
+// column alone. So none depends on the config, the batch or a token's place.
+//
+// An op says in a class what its rows are:
+//   element_bytes, parts                         bytes of an element; parts that a tile is scored in
+//   QueryExtras, query_extra_bytes               what it keeps in shared memory for columns; at most, of each
+//   RowExtras, row_extra_bytes                   and for the rows of a tile
+//   prepares                                     whether columns need more than their copies:
+//   prepare_column(args, token, column, half, slot, lane)               16 columns at a time, two lanes each
+//   copies_rows                                  whether rows need more than their copies:
+//   copy_rows(args, document, first_t, length, extras, lane)            cp.async of one warp
+//   Op(args), for each scorer:
+//   score_document(args, document, place, queries, scorer, warp, lane, maxima)   its tiles; its first active token
+//   factored(column, best, first_active, slot)   a query token's value
+
+namespace msj {
+
+constexpr int block_query = config::block_query, scorers = config::scorers, query_buffers = config::query_buffers;
+using Group = QueryGroup<block_query>;
+
+constexpr int tile_rows = 64, row_bytes = 128, step_bytes = 32, box_bytes = tile_rows * row_bytes;
+constexpr int query_block_bytes = block_query * row_bytes;
+constexpr int loading_warps = scorers + 1, scoring_warps = 4 * scorers;
+// setmaxnreg moves registers between whole warpgroups. A block has what it was launched with: 168 a thread of 384. What
+// loading warps keep and scoring warps take must be no more in all: 128 * 56 + 256 * 224 = 384 * 168.
+constexpr bool moves_registers = scorers > 1;
+constexpr int threads = 128 * scorers + (moves_registers ? 128 : 32 * loading_warps);
+constexpr int loading_registers = 56, scoring_registers = 224;
+static_assert(!moves_registers || 128 * loading_registers + 128 * scorers * scoring_registers <=
+                                      threads * (65536 / threads / 8 * 8));
+
+// --- the walk --------------------------------------------------------------------------------------------------------
+
+struct Pass {
+  unsigned group, first_document;  // scorer s has document first_document + s, if there is one
+  int chunk;
+};
+
+// Block b takes query groups b % lanes, + lanes, ... and documents from b / lanes, a stride of the grid apart;
+// neighbouring blocks share documents in L2. `lanes` is what the launch geometry used. Tensor maps count below 2^31.
+struct Walk {
+  unsigned groups, lanes, first, step, documents;
+  int chunks;
+
+  __device__ __forceinline__ explicit Walk(const Args& args) {
+    groups = unsigned(Group::count(args));
+    lanes = min(groups, gridDim.x);
+    first = blockIdx.x / lanes * scorers;
+    step = gridDim.x / lanes * scorers;
+    documents = unsigned(args.size_Nd);
+    chunks = Group(args, 0).chunks;
+  }
+
+  template <class Visit>
+  __device__ __forceinline__ void visit(Visit visit) const {
+    if (first >= step) return;
+#pragma unroll 1
+    for (unsigned group = blockIdx.x % lanes; group < groups; group += lanes) {
+#pragma unroll 1
+      for (unsigned document = first; document < documents; document += step) {
+#pragma unroll 1
+        for (int chunk = 0; chunk < chunks; ++chunk) visit(Pass{group, document, chunk});
+      }
+    }
+  }
+
+  // A group's next documents, the first ones after the last.
+  __device__ __forceinline__ unsigned after(const Pass& pass) const {
+    return pass.first_document + step < documents ? pass.first_document + step : first;
+  }
+  // Whether the pass is the first or the last that uses the columns in shared memory.
+  __device__ __forceinline__ bool is_first_use(const Pass& pass) const {
+    return chunks > 1 || pass.first_document == first;
+  }
+  __device__ __forceinline__ bool is_last_use(const Pass& pass) const {
+    return chunks > 1 || pass.first_document + step >= documents;
+  }
+};
+
+struct Document {
+  unsigned index;
+  int length;
+};
+
+// Lengths of one scorer's documents, read a document ahead so that nobody waits for them.
+struct Lengths {
+  int next, now = 0;
+
+  __device__ __forceinline__ Lengths(const Args& args, unsigned first_document) : next(read(args, first_document)) {}
+
+  // Of the pass's document; 0 where there is none, or no query token to score. `following` is the one after it.
+  __device__ __forceinline__ int of(const Args& args, const Pass& pass, unsigned following) {
+    if (pass.chunk == 0) {
+      now = args.size_Lq == 0 ? 0 : min(max(next, 0), int(args.size_Ld));
+      next = read(args, following);
+    }
+    return now;
+  }
+
+ private:
+  static __device__ __forceinline__ int read(const Args& args, unsigned document) {
+    if (document >= args.size_Nd) return 0;
+    const auto* lengths = static_cast<const int*>(args.d_lengths.data);
+    return lengths ? lengths[document * args.d_lengths.stride[0]] : int(args.size_Ld);
+  }
+};
+
+// --- the block -------------------------------------------------------------------------------------------------------
+
+template <class Op>
+struct HopperForward {
+  static constexpr int k_block = row_bytes / Op::element_bytes, k_step = step_bytes / Op::element_bytes;
+  static constexpr int k_blocks = divide_up(static_size::d, k_block), query_bytes = k_blocks * query_block_bytes;
+
+  // What ops/hopper_geometry.cpp works out too: the ring has as many boxes of 8 KB as fit, with every feature on.
+  static constexpr int small_reserve =
+      round_up(scorers * 4 * block_query * 8 + query_buffers * (block_query * (1 + Op::query_extra_bytes) + 24) +
+                   scorers * (config::ring * (24 + tile_rows * Op::row_extra_bytes) + 8) + 64,
+               128);
+  static constexpr int block_bytes = round_up(228 * 1024 / config::min_blocks - 1024 - 127, 128);
+  static constexpr int fitting_boxes =
+      (block_bytes - query_buffers * query_bytes - small_reserve) / (scorers * box_bytes);
+  static constexpr int boxes = fitting_boxes < config::ring ? fitting_boxes : config::ring;
+  static constexpr int stage_boxes = k_blocks % 2 == 0 && boxes >= 8 ? 2 : 1;  // k blocks of a stage
+  static constexpr int stages = boxes / stage_boxes, stage_bytes = stage_boxes * box_bytes;
+  static constexpr int tile_stages = k_blocks / stage_boxes;
+  // Steps of 32 bytes in a stage: past d there are only zeros.
+  static constexpr int stage_steps = tile_stages == 1 ? divide_up(static_size::d, k_step) : stage_boxes * 4;
+
+  static constexpr int parts = Op::parts, part_columns = block_query / parts;
+  static_assert(parts == 1 || stages > tile_stages);
+  using Tile = WarpgroupTile<part_columns>;
+  using Maxima = RunningMax<Tile, feature::save_argmax>;
+  using Place = RingPlace<stages>;
+
+  struct Small {
+    unsigned long long full[scorers][stages], free[scorers][stages];
+    unsigned long long query_full[query_buffers], query_ready[query_buffers], query_free[query_buffers];
+    double carried[scorers];  // a long query's sum over its chunks so far
+    float partial_value[scorers][4][block_query];
+    int partial_index[feature::save_argmax ? scorers : 1][4][block_query];
+    unsigned keep_rows[scorers][stages][2];  // d_mask and length, a bit per row of the tile that ends in the stage
+    typename Op::QueryExtras query_extras[query_buffers];
+    typename Op::RowExtras row_extras[scorers][stages];  // of that tile too
+    unsigned char query_keep[query_buffers][feature::q_mask ? block_query : 8];
+  };
+  static_assert(sizeof(Small) <= small_reserve);
+
+  static constexpr int ring_at = query_buffers * query_bytes, small_at = ring_at + scorers * stages * stage_bytes;
+  static __device__ __forceinline__ unsigned char* shared() {
+    extern __shared__ __align__(1024) unsigned char bytes[];
+    return bytes;
+  }
+  static __device__ __forceinline__ Small& small() { return *reinterpret_cast<Small*>(shared() + small_at); }
+  static __device__ __forceinline__ unsigned query_address(int slot) {
+    return ptx::shared_address(shared()) + slot * query_bytes;
+  }
+  static __device__ __forceinline__ unsigned stage_address(int scorer, int slot) {
+    return ptx::shared_address(shared()) + ring_at + (scorer * stages + slot) * stage_bytes;
+  }
+
+  // --- load ----------------------------------------------------------------------------------------------------------
+
+  // Keeps and extras of the columns in buffer `slot`. One warp, two lanes a column.
+  static __device__ __forceinline__ void prepare_queries(const Args& args, const Group& group, int chunk, int columns,
+                                                         int slot, int lane) {
+#pragma unroll 1
+    for (int first = 0; first < columns; first += 16) {
+      const int column = first + lane % 16, half = lane / 16;
+      const Group::Token token = group.token(args, chunk, column);
+      if constexpr (feature::q_mask) {
+        const auto* mask = static_cast<const unsigned char*>(args.q_mask.data);
+        if (half == 0)
+          small().query_keep[slot][column] =
+              token.present && mask[token.query * args.q_mask.stride[0] + token.s * args.q_mask.stride[1]] != 0;
+      }
+      if constexpr (Op::prepares) Op::prepare_column(args, token, column, half, slot, lane);
+    }
+  }
+
+  // One warp: the columns of each pass that needs others than the pass before, a box of 8 tokens x 128 bytes a copy.
+  static __device__ __forceinline__ void load_queries(const Args& args, const Walk& walk, int lane) {
+    RingPlace<query_buffers> place;
+    walk.visit([&](const Pass& pass) {
+      if (!walk.is_first_use(pass)) return;
+      const Group group(args, pass.group);
+      const int left = group.chunks > 1 ? int(args.size_Lq) - pass.chunk * block_query : group.queries * group.padded;
+      const int eights = args.size_Lq == 0 ? 0 : divide_up(min(left, block_query), 8);
+      const unsigned full = ptx::shared_address(&small().query_full[place.slot]);
+      ptx::barrier_wait(ptx::shared_address(&small().query_free[place.slot]), place.parity ^ 1);
+      if (lane == 0) ptx::barrier_arrive_expect(full, eights * k_blocks * 8 * row_bytes);
+      __syncwarp();
+#pragma unroll 1
+      for (int index = lane; index < eights * k_blocks; index += 32) {
+        const int eight = index / k_blocks, k = index % k_blocks;
+        const Group::Token token = group.token(args, pass.chunk, eight * 8);
+        ptx::copy_box(query_address(place.slot) + k * query_block_bytes + eight * 8 * row_bytes, args.map_q,
+                      k * k_block, token.s, int(token.query), full);
+      }
+      if constexpr (prepares) {
+        ptx::barrier_wait(full, place.parity);
+        prepare_queries(args, group, pass.chunk, eights * 8, place.slot, lane);
+        __syncwarp();
+        if (lane == 0) ptx::barrier_arrive(ptx::shared_address(&small().query_ready[place.slot]));
+      }
+      place.advance();
+    });
+  }
+  static constexpr bool prepares = feature::q_mask || Op::prepares;
+
+  // The document mask, of four tiles at a time so that not each waits for memory. Lane w packs rows 32 * w, ...
+  struct MaskRows {
+    static constexpr int tiles = 4, words = 2 * tiles;
+    bool keep[words];
+    unsigned word;
+
+    __device__ __forceinline__ void load(const Args& args, const Document& document, int first_t, int lane) {
+      const auto* mask = static_cast<const unsigned char*>(args.d_mask.data) + document.index * args.d_mask.stride[0];
+#pragma unroll
+      for (int i = 0; i < words; ++i) {
+        const int t = first_t + i * 32 + lane;
+        keep[i] = t < document.length && mask[t * args.d_mask.stride[1]] != 0;
+      }
+    }
+    __device__ __forceinline__ void pack(int lane) {
+#pragma unroll
+      for (int i = 0; i < words; ++i) {
+        const unsigned packed = __ballot_sync(all_lanes, keep[i]);
+        if (lane == i) word = packed;
+      }
+    }
+    __device__ __forceinline__ void store(unsigned (&keep_rows)[2], int tile, int lane) const {
+      if (lane / 2 == tile % tiles) keep_rows[lane % 2] = word;
+    }
+  };
+
+  // One warp: the stages of one scorer's documents. With a mask, a tile's last stage is full when its rows' bits are
+  // there too; the copies do not wait for them.
+  static __device__ __forceinline__ void load_documents(const Args& args, const Walk& walk, int scorer, int lane) {
+    Place place;
+    Lengths lengths(args, walk.first + scorer);
+    MaskRows mask;
+    walk.visit([&](const Pass& pass) {
+      const Document document{pass.first_document + scorer, lengths.of(args, pass, walk.after(pass) + scorer)};
+#pragma unroll 1
+      for (int first_t = 0; first_t < document.length; first_t += tile_rows) {
+        const int tile = first_t / tile_rows;
+#pragma unroll 1
+        for (int stage = 0; stage < tile_stages; ++stage) {
+          const bool is_last = stage + 1 == tile_stages, with_mask = feature::d_mask && is_last;
+          const bool loads_mask = with_mask && tile % MaskRows::tiles == 0;
+          if (loads_mask) mask.load(args, document, first_t, lane);
+          const unsigned full = ptx::shared_address(&small().full[scorer][place.slot]);
+          ptx::barrier_wait(ptx::shared_address(&small().free[scorer][place.slot]), place.parity ^ 1);
+          if (lane == 0) {
+            if (with_mask) ptx::barrier_expect(full, stage_bytes);
+            else ptx::barrier_arrive_expect(full, stage_bytes);
+#pragma unroll
+            for (int box = 0; box < stage_boxes; ++box)
+              ptx::copy_box(stage_address(scorer, place.slot) + box * box_bytes, args.map_d,
+                            (stage * stage_boxes + box) * k_block, first_t, int(document.index), full);
+          }
+          if constexpr (Op::copies_rows) {
+            if (is_last) Op::copy_rows(args, document, first_t, small().row_extras[scorer][place.slot], lane);
+            ptx::barrier_arrive_after_copies(full);
+          }
+          if (loads_mask) mask.pack(lane);
+          if (with_mask) {
+            mask.store(small().keep_rows[scorer][place.slot], tile, lane);
+            __syncwarp();
+            if (lane == 0) ptx::barrier_arrive(full);
+          }
+          __syncwarp();
+          place.advance();
+        }
+      }
+    });
+  }
+
+  // --- score ---------------------------------------------------------------------------------------------------------
+
+  static __device__ __forceinline__ void wait_full(int scorer, const Place& place) {
+    ptx::barrier_wait(ptx::shared_address(&small().full[scorer][place.slot]), place.parity);
+  }
+
+  // This warp is done with the stage.
+  static __device__ __forceinline__ void release(int scorer, int slot, int lane) {
+    __syncwarp();
+    if (lane == 0) ptx::barrier_arrive(ptx::shared_address(&small().free[scorer][slot]));
+  }
+
+  // The first active token of a document that had `first_active` before the tile at first_t.
+  static __device__ __forceinline__ int first_active_after(int first_active, int first_t, const unsigned* words) {
+    if (!feature::d_mask) return 0;
+    if (first_active < 0 && words[0] != 0) return first_t + __ffs(words[0]) - 1;
+    if (first_active < 0 && words[1] != 0) return first_t + 31 + __ffs(words[1]);
+    return first_active;
+  }
+
+  // Rows of the warp's 16 that are active tokens.
+  static __device__ __forceinline__ KeepRows<16> keep_of(const unsigned* words, int warp, int present) {
+    KeepRows<16> keep;
+    if constexpr (feature::d_mask) keep.read(words, warp * 16);
+    else keep.set_first(present);
+    return keep;
+  }
+
+  // --- reduce and store ----------------------------------------------------------------------------------------------
+
+  static __device__ __forceinline__ Best<feature::save_argmax> best_of(int scorer, int column) {
+    const auto partial = [scorer, column](int w) -> Best<feature::save_argmax> {
+      return {small().partial_value[scorer][w][column],
+              feature::save_argmax ? small().partial_index[scorer][w][column] : -1};
+    };
+    Best<feature::save_argmax> best = partial(0);
+#pragma unroll
+    for (int w = 1; w < 4; ++w) best.merge(partial(w));
+    return best;
+  }
+
+  // The end of a pass: maxima over lanes, then over the scorer's warps, then sums.
+  static __device__ __forceinline__ void finish_pass(const Args& args, const Op& op, const Pass& pass,
+                                                     unsigned document, int first_active, int slot, int scorer,
+                                                     int warp, int lane, Maxima (&maxima)[parts]) {
+    ptx::named_barrier(1 + scorer, 128);  // the pass before has been read
+#pragma unroll
+    for (int part = 0; part < parts; ++part)
+      maxima[part].reduce(lane, [&](int column, Best<feature::save_argmax> best) {
+        small().partial_value[scorer][warp][part * part_columns + column] = best.value;
+        if constexpr (feature::save_argmax)
+          small().partial_index[scorer][warp][part * part_columns + column] = best.index;
+      });
+    ptx::named_barrier(1 + scorer, 128);
+    const Group group(args, pass.group);
+#pragma unroll 1
+    for (int query = warp; query < group.queries; query += 4) {
+      const double total = sum_tokens(
+          args, group, document, pass.chunk, query, first_active, lane, pass.chunk == 0 ? 0.0 : small().carried[scorer],
+          [scorer](int column) { return best_of(scorer, column); },
+          [&](int column, Best<feature::save_argmax>& best) { return op.factored(column, best, first_active, slot); },
+          [slot](int column) { return small().query_keep[slot][column] != 0; });
+      if (pass.chunk + 1 < group.chunks) small().carried[scorer] = total;  // by all lanes of the one warp that reads it
+      else if (lane == 0)
+        static_cast<float*>(args.scores.data)[(group.first_query + query) * args.scores.stride[0] +
+                                              document * args.scores.stride[1]] = float(total);
+    }
+  }
+
+  // One warpgroup.
+  static __device__ __forceinline__ void score(const Args& args, const Walk& walk, int scorer, int warp, int lane) {
+    const Op op(args);
+    Place place;
+    RingPlace<query_buffers> queries;
+    Lengths lengths(args, walk.first + scorer);
+    walk.visit([&](const Pass& pass) {
+      const Document document{pass.first_document + scorer, lengths.of(args, pass, walk.after(pass) + scorer)};
+      const bool is_first_use = walk.is_first_use(pass);
+      if (is_first_use) ptx::barrier_wait(ptx::shared_address(&small().query_full[queries.slot]), queries.parity);
+      if (document.index < args.size_Nd) {
+        Maxima maxima[parts];
+#pragma unroll
+        for (int part = 0; part < parts; ++part) maxima[part].reset();
+        const int first_active = op.score_document(args, document, place, query_address(queries.slot), scorer, warp,
+                                                   lane, maxima);
+        if (prepares && is_first_use)
+          ptx::barrier_wait(ptx::shared_address(&small().query_ready[queries.slot]), queries.parity);
+        finish_pass(args, op, pass, document.index, first_active, queries.slot, scorer, warp, lane, maxima);
+      }
+      if (walk.is_last_use(pass)) {
+        __syncwarp();
+        if (lane == 0) ptx::barrier_arrive(ptx::shared_address(&small().query_free[queries.slot]));
+        queries.advance();
+      }
+    });
+  }
+
+  // --- the block -----------------------------------------------------------------------------------------------------
+
+  static __device__ __forceinline__ void init_barriers() {
+    const auto init = [](unsigned long long& barrier, int arrivals) {
+      ptx::barrier_init(ptx::shared_address(&barrier), arrivals);
+    };
+    for (int scorer = 0; scorer < scorers; ++scorer)
+      for (int stage = 0; stage < stages; ++stage) {
+        init(small().full[scorer][stage], Op::copies_rows ? 1 + 32 : 1);
+        init(small().free[scorer][stage], 4);  // the scorer's warps
+      }
+    for (int slot = 0; slot < query_buffers; ++slot) {
+      init(small().query_full[slot], 1);
+      init(small().query_ready[slot], 1);
+      init(small().query_free[slot], scoring_warps);
+    }
+    ptx::barrier_init_done();
+  }
+
+  static __device__ __forceinline__ void run(const Args& args) {
+    const int lane = threadIdx.x % 32, warp = __shfl_sync(all_lanes, threadIdx.x / 32, 0);  // known to be uniform
+    if (threadIdx.x == 0) {
+      ptx::prefetch_map(args.map_d);
+      ptx::prefetch_map(args.map_q);
+      init_barriers();
+    }
+    __syncthreads();
+    const Walk walk(args);
+    if (warp >= scoring_warps) {
+      if constexpr (moves_registers) ptx::give_registers<loading_registers>();
+      if (warp == scoring_warps) load_queries(args, walk, lane);
+      else if (warp < scoring_warps + loading_warps) load_documents(args, walk, warp - scoring_warps - 1, lane);
+    } else {
+      if constexpr (moves_registers) ptx::take_registers<scoring_registers>();
+      score(args, walk, warp / 4, warp % 4, lane);
+    }
+  }
+};
+
+}  // namespace msj
