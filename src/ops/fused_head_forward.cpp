@@ -1,6 +1,7 @@
 #include "ops/fused_head_forward.h"
 
 #include "ops/fused_head_forward_geometry.h"
+#include "ops/fused_head_hopper_geometry.h"
 #include "ops/table_words.h"
 
 namespace msj::ops {
@@ -121,7 +122,46 @@ std::size_t portable_workspace(const GeometryQuery &query) {
                                                              ((query.features >> save_argmax) & 1U) != 0));
 }
 
-constexpr std::array<PathSpec, 1> kPaths = {{
+// ---- hopper path ---------------------------------------------------------------------------------------------------
+
+TensorBox hopper_w_box(const TensorBoxQuery &query) {
+  return fused_head_hopper_w_box(static_cast<int>(query.static_sizes[d_out]));
+}
+
+constexpr std::array<TensorMapSpec, 3> kTensorMaps = {{{MSJ_FUSED_HEAD_FORWARD_Q, fused_head_hopper_query_box},
+                                                       {MSJ_FUSED_HEAD_FORWARD_H, fused_head_hopper_hidden_box},
+                                                       {MSJ_FUSED_HEAD_FORWARD_W, hopper_w_box}}};
+
+FusedHeadHopperSizes hopper_sizes(const GeometryQuery &query) {
+  return {query.sizes[Nq], query.sizes[Nd], query.sizes[Lq]};
+}
+
+std::string hopper_admission(const ConfigQuery &query) {
+  if (query.dtypes[0] == DType::f32) return "the hopper path takes bf16 and f16";
+  return fused_head_hopper_admission(fused_head_hopper_tile(query.config), static_cast<int>(query.bucket_sizes[d_out]),
+                                     static_cast<int>(query.bucket_sizes[d_model]),
+                                     query.limits.shared_bytes_per_block);
+}
+
+LaunchList hopper_geometry(const GeometryQuery &query) {
+  const FusedHeadHopperTile tile = fused_head_hopper_tile(query.config);
+  const FusedHeadHopperMemory memory = fused_head_hopper_memory(tile, static_cast<int>(query.static_sizes[d_out]),
+                                                                static_cast<int>(query.static_sizes[d_model]));
+  LaunchList list;
+  list.add({.entry = 0,
+            .grid = fused_head_hopper_grid(hopper_sizes(query), query.sm_count),
+            .threads = fused_head_hopper_threads(tile),
+            .shared_bytes = static_cast<int>(memory.block_bytes)});
+  return list;
+}
+
+std::size_t hopper_workspace(const GeometryQuery &query) {
+  return static_cast<std::size_t>(
+      fused_head_hopper_workspace_bytes(fused_head_hopper_tile(query.config), hopper_sizes(query), query.sm_count,
+                                        ((query.features >> save_argmax) & 1U) != 0));
+}
+
+constexpr std::array<PathSpec, 2> kPaths = {{
     {.name = "portable",
      .tunables = kTunables,
      .entries = kEntries,
@@ -130,6 +170,15 @@ constexpr std::array<PathSpec, 1> kPaths = {{
      .admission = portable_admission,
      .geometry = portable_geometry,
      .workspace = portable_workspace},
+    {.name = "hopper",
+     .tunables = kFusedHeadHopperTunables,
+     .entries = kEntries,
+     .min_compute_capability = 90,
+     .max_compute_capability = 90,
+     .admission = hopper_admission,
+     .geometry = hopper_geometry,
+     .workspace = hopper_workspace,
+     .tensor_maps = kTensorMaps},
 }};
 
 static_assert(valid(kSizes, kParams, kPaths));

@@ -34,6 +34,20 @@ tune::AutotuneKey key_of(DType dtype, std::int64_t d_out, std::int64_t d_model) 
 
 tune::CandidateSpace space() { return tune::CandidateSpace::embedded(ops::fused_head_forward_spec()); }
 
+const PathSpec &path_named(std::string_view name) {
+  const OpSpec &op = ops::fused_head_forward_spec();
+  return op.paths[static_cast<std::size_t>(find_named(op.paths, name))];
+}
+
+// The first candidate of a path.
+TileConfig first_of(std::string_view path) {
+  for (const auto &candidate : space().candidates) {
+    if (candidate.config.path == path) return candidate.config;
+  }
+  FAIL("no candidate");
+  return {};
+}
+
 }  // namespace
 
 TEST_CASE("every d_out, d_model and dtype has a candidate in each layout class on every architecture") {
@@ -65,17 +79,19 @@ TEST_CASE("at the usual sizes there is a choice") {
 }
 
 TEST_CASE("admission survives any tunables") {
-  const OpSpec &op = ops::fused_head_forward_spec();
   const DeviceLimits limits = cuda::parse_architecture("sm_90a").limits;
-  const auto key = key_of(DType::bf16, 512, 768);
-  for (const std::string_view tunable : op.paths[0].tunables) {
-    for (const int value : {-2147483647 - 1, -1, 0, 1, 24, 4096, 4097, 2147483647}) {
-      TileConfig config = space().candidates.front().config;
-      config.tunables[std::string(tunable)] = value;
-      const std::string why = tune::admission_problem(key, config, Layout::aligned16, limits);
-      CAPTURE(tunable);
-      CAPTURE(value);
-      if (value < 0 || value > 4096) CHECK(why.find("out of range") != std::string::npos);
+  for (const auto &[path, d_out] : {std::pair{"portable", 512}, std::pair{"hopper", 128}}) {
+    for (const std::string_view tunable : path_named(path).tunables) {
+      for (const int value : {-2147483647 - 1, -1, 0, 1, 24, 4096, 4097, 2147483647}) {
+        TileConfig config = first_of(path);
+        config.tunables[std::string(tunable)] = value;
+        const std::string why =
+            tune::admission_problem(key_of(DType::bf16, d_out, 768), config, Layout::aligned16, limits);
+        CAPTURE(path);
+        CAPTURE(tunable);
+        CAPTURE(value);
+        if (value < 0 || value > 4096) CHECK(why.find("out of range") != std::string::npos);
+      }
     }
   }
 }
@@ -90,10 +106,10 @@ TEST_CASE("a workspace is needed from the second pass on, for each block that ru
     const TileConfig &config = candidate.config;
     const std::int64_t block_query = config.at("block_query");
     const auto bytes = [&](const Sizes &sizes, FeatureSet features) {
-      return op.paths[0].workspace({config, sizes, statics, dtypes, sm_count, features});
+      return path_of(op, config).workspace({config, sizes, statics, dtypes, sm_count, features});
     };
     const auto grid = [&](const Sizes &sizes) {
-      return op.paths[0].geometry({config, sizes, statics, dtypes, sm_count}).launches[0].grid;
+      return path_of(op, config).geometry({config, sizes, statics, dtypes, sm_count}).launches[0].grid;
     };
     CHECK(bytes(sizes_of(1, 100000, block_query, 128, 768), argmax) == 0);
     CHECK(bytes(sizes_of(block_query / 8, 100000, 1, 128, 768), argmax) == 0);  // 8 columns for each query
@@ -122,8 +138,9 @@ TEST_CASE("a launch has the shared memory and the threads that the kernel was co
     const auto key = key_of(dtype, d_out, 64);
     const TileConfig config = tune::default_configs(space(), key, architecture.limits).config_any;
     const Sizes statics = key.bucket().static_sizes();
-    const KernelLaunch launch =
-        op.paths[0].geometry({config, sizes_of(1, 5, 32, d_out, 64), statics, key.dtypes().all(), 132}).launches[0];
+    const KernelLaunch launch = path_of(op, config)
+                                    .geometry({config, sizes_of(1, 5, 32, d_out, 64), statics, key.dtypes().all(), 132})
+                                    .launches[0];
     const jit::Specialization specialization = {.op = &op,
                                                 .config = config,
                                                 .features = op.all_features(),

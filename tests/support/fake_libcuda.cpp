@@ -505,7 +505,7 @@ CUresult cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataType dtype, cuu
   FAKE_ENTER
   const auto data = reinterpret_cast<std::uintptr_t>(address);
   if (reinterpret_cast<std::uintptr_t>(map) % 64 != 0 || data == 0 || data % 16 != 0) return CUDA_ERROR_INVALID_VALUE;
-  if (rank < 3 || rank > 5 || promotion == CU_TENSOR_MAP_L2_PROMOTION_L2_256B) return CUDA_ERROR_INVALID_VALUE;
+  if (rank < 1 || rank > 5 || promotion == CU_TENSOR_MAP_L2_PROMOTION_L2_256B) return CUDA_ERROR_INVALID_VALUE;
   *map = {};
   map->opaque[0] = data;
   map->opaque[1] = rank | static_cast<std::uint64_t>(dtype) << 8U | static_cast<std::uint64_t>(swizzle) << 16U;
