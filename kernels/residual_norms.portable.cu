@@ -134,7 +134,7 @@ struct Norms {
 
 }  // namespace msj
 
-extern "C" __global__ void __launch_bounds__(msj::threads) residual_norms(const __grid_constant__ msj::Args args) {
+extern "C" __global__ void __launch_bounds__(msj::threads, msj::config::blocks_per_multiprocessor) residual_norms(const __grid_constant__ msj::Args args) {
   using namespace msj;
   __shared__ Weights weights;
   weights.fill(args, threads);

@@ -92,7 +92,8 @@ enum {
 
 /* fp8_forward: the same on e4m3 (without infinities, largest 448) or e5m2 matrices (Q and D each its own) with float32
  * scales: score = sum over s of scale_q * max over t of (scale_d * <Q, D>). A scale of shape [1] is for the whole
- * tensor and read on the device; one of rank 2 has a value for each token; absent: 1. */
+ * tensor and read on the device; one of rank 2 has a value for each token; absent: 1. Products are summed in float32;
+ * Hopper's fp8 tensor cores cut the terms of 64 elements to about 13 bits below the largest of them first. */
 enum {
   MSJ_FP8_FORWARD_Q = 0,         /* [Nq, Lq, d] MSJ_FP8_E4M3 or MSJ_FP8_E5M2 */
   MSJ_FP8_FORWARD_D = 1,         /* [Nd, Ld, d] likewise */

@@ -1,6 +1,6 @@
 // fp8_forward, DESIGN section 5: every feature set and pair of dtypes on random shapes, layouts and scales, each score
-// within 2e-4 of B of float64, each argmax a maximum within it; small integers bit-equal; NaN, infinities and empty
-// documents as in the reference.
+// within 2e-4 of B of float64 (2e-3 where values span all of fp8, on Hopper), each argmax a maximum within it; small
+// integers bit-equal; NaN, infinities and empty documents as in the reference.
 //
 // Tuning is off: all run the default config, which op_configs_test relates to the others bit by bit.
 #include <doctest/doctest.h>
@@ -17,6 +17,9 @@ using namespace msj::gpu;
 namespace {
 
 constexpr double kBound = 2e-4;
+// Of values over all of fp8's range on Hopper, whose tensor cores align the 32 terms of one product by the largest and
+// cut them to about 13 bits, before anything can be summed in float32.
+constexpr double kWideBoundOfHopper = 2e-3;
 constexpr double kLongest = 3'000;
 constexpr std::int64_t kMostElements = 4'194'304;  // of a matrix, which the host makes one by one
 constexpr std::array<DType, 2> kDtypes = {DType::fp8_e4m3, DType::fp8_e5m2};
@@ -77,12 +80,17 @@ void prepare_all(const maxsim_jit::Context &context, const std::vector<OpProblem
   in_parallel(all.size(), [&](std::size_t i) { maxsim_jit::prepare(context, all[i].call_to_prepare()); });
 }
 
+double bound_of(const OpProblem &p) {
+  const bool is_hopper = Gpu::get().info().architecture.compute_capability == 90;
+  return is_hopper && p.fill == Fill::wide ? kWideBoundOfHopper : kBound;
+}
+
 Rows judged_rows(const OpInstance &instance) {
   const OpProblem &p = instance.problem();
   Rows rows = rows_of(instance);
   rows.rows = decode(p.dtype(MSJ_FP8_FORWARD_D), instance.elements(MSJ_FP8_FORWARD_D));
   rows.scales = decode(DType::f32, instance.elements(MSJ_FP8_FORWARD_SCALE_D));
-  rows.coefficient = kBound;
+  rows.coefficient = bound_of(p);
   return rows;
 }
 
@@ -118,7 +126,7 @@ TEST_CASE("every pair of dtypes and feature set of fp8_forward is within its bou
     ScoreCheck check;
     for (std::size_t i = 0; i < bounds.size(); ++i) {
       check.take(i, std::bit_cast<float>(got[MSJ_FP8_FORWARD_SCORES][i]),
-                 std::bit_cast<float>(want[MSJ_FP8_FORWARD_SCORES][i]), kBound * std::bit_cast<float>(bounds[i]));
+                 std::bit_cast<float>(want[MSJ_FP8_FORWARD_SCORES][i]), bound_of(p) * std::bit_cast<float>(bounds[i]));
     }
     CHECK(check.complaint() == "");
     if (p.has("save_argmax")) {

@@ -83,8 +83,9 @@ TEST_CASE("the stride of a dimension of size 1 does not count") {
   for (const ops::Op &op : ops::all_ops()) {
     for (std::size_t i = 0; i < op.spec->operands.size(); ++i) {
       const OperandSpec &operand = op.spec->operands[i];
-      const bool is_static = op.spec->sizes[static_cast<std::size_t>(operand.dims[0])].is_static;
-      if (!operand.streamed || operand.rank < 2 || is_static) continue;
+      // (An operand that is not streamed may have dims that no size gives.)
+      if (!operand.streamed || operand.rank < 2) continue;
+      if (op.spec->sizes[static_cast<std::size_t>(operand.dims[0])].is_static) continue;
       CAPTURE(operand.name);
       CallShape shape = small_call(*op.spec);
       shape.sizes[static_cast<std::size_t>(operand.dims[0])] = 1;

@@ -31,14 +31,6 @@ __device__ __forceinline__ void hold(float (&c)[count]) {
   for (int i = 0; i < count; ++i) hold(c[i]);
 }
 
-// What comes before, in the source, comes before what follows. ptxas orders the instructions of a basic block by their
-// registers alone and would wait for products ahead of the work that is to hide them; a branch ends the block.
-// `never`: false, unknown to the compiler, and another condition than at the places before.
-__device__ __forceinline__ void end_block(bool never) {
-#pragma unroll 1
-  while (never) asm volatile("nanosleep.u32 1;" ::: "memory");
-}
-
 #define MSJ_EIGHT(i) \
   "+f"(c[i]), "+f"(c[i + 1]), "+f"(c[i + 2]), "+f"(c[i + 3]), "+f"(c[i + 4]), "+f"(c[i + 5]), "+f"(c[i + 6]), \
       "+f"(c[i + 7])
