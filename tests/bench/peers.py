@@ -5,11 +5,13 @@ usage: peers.py --json FILE [--rounds N] [--seconds N] [--quick] [--ops A,B] [--
 
 The cases are those of shapes.json. Each peer is captured as a CUDA graph, so that Python's launch time does not count
 against it, and its replays are timed with events, a cold L2 and random data. Of several ways to write MaxSim in torch
-the fastest counts. lik is late-interaction-kernels, fm is flash-maxsim; one that cannot be imported is left out.
+the fastest counts. lik is late-interaction-kernels, fm is flash-maxsim; one that cannot be imported is left out. A peer
+that breaks the process's CUDA context is recorded as failed, and the rest goes on in a fresh process.
 Exit status 77: no torch or no GPU.
 """
 import argparse
 import json
+import os
 import pathlib
 import statistics
 import sys
@@ -205,10 +207,23 @@ def imported(wanted):
     return libraries
 
 
-def time_peer(stopwatch, ways, first):
-    """{"ms", "how", "ways"} of the fastest way; `first` holds the scores that all are compared with."""
+class ContextLost(Exception):
+    """No call of this process can succeed any more."""
+
+
+def one_line(error):
+    return str(error).splitlines()[0] if str(error) else type(error).__name__
+
+
+def time_peer(stopwatch, ways, first, lost):
+    """{"ms", "how", "ways"} of the fastest way; `first` holds the scores that all are compared with.
+
+    Ways in `lost` are known to break the context; one that does so now is added and ends it all."""
     timed, failed = {}, {}
     for name, way in ways.items():
+        if name in lost:
+            failed[name] = {"error": lost[name]}
+            continue
         try:
             began = time.monotonic()
             graph, result = captured(way)
@@ -219,8 +234,12 @@ def time_peer(stopwatch, ways, first):
             timed[name] = {"ms": median, "deviation": deviation, "apart": apart, "first_call_seconds": ready}
             del graph, result
         except Exception as error:  # out of memory, what no graph can capture, what another library throws
-            failed[name] = {"error": str(error).splitlines()[0] if str(error) else type(error).__name__}
-            torch.cuda.synchronize()
+            failed[name] = {"error": one_line(error)}
+            try:
+                torch.cuda.synchronize()
+            except Exception:
+                lost[name] = one_line(error)
+                raise ContextLost from error
         torch.cuda.empty_cache()
     if not timed:
         return {"ways": failed}
@@ -246,6 +265,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--seconds", type=float, default=1e9, help="start no other case after this")
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--go-on", action="store_true", help="with the cases that FILE does not have yet")
     for name in ("--ops", "--shapes"):
         parser.add_argument(name, type=lambda text: text.split(","), default=[])
     parser.add_argument("--peers", type=lambda text: text.split(","), default=["torch", "lik", "fm"])
@@ -254,14 +274,18 @@ def main():
     stopwatch = Stopwatch(options.rounds)
     libraries = imported(options.peers)
     document = {"schema": "maxsim-jit/peers/2", "torch": torch.__version__,
-                "device": torch.cuda.get_device_name(0), "ceilings": {}, "cases": {}}
+                "device": torch.cuda.get_device_name(0), "ceilings": {}, "cases": {}, "lost": {}}
 
     def save():
         with open(options.json, "w") as file:
             json.dump(document, file, indent=1)
             file.write("\n")
 
+    if options.go_on:
+        document = json.loads(pathlib.Path(options.json).read_text())
     for name, dtype in DTYPES.items():
+        if name in document["ceilings"]:
+            continue
         document["ceilings"][name] = matrix_rate(stopwatch, dtype)
         print(f"matrix product 8192^3 {name}: {document['ceilings'][name]:.1f} TFLOP/s", flush=True)
     save()
@@ -270,15 +294,24 @@ def main():
         if time.monotonic() - begin > options.seconds:
             print("stopped: out of time")
             return 1
+        key = f"{case['op']} {shape} {case['dtype']}"
+        if key in document["cases"]:
+            continue
         first = {}
+        lost = document["lost"].setdefault(key, {})
         found = {"features": " ".join(case["features"])}
         peers = OPS[case["op"]](sizes, DTYPES[case["dtype"]], case["features"], libraries)
         for peer, ways in peers.items():
             if peer in options.peers:
-                found[peer] = time_peer(stopwatch, ways, first)
+                try:
+                    found[peer] = time_peer(stopwatch, ways, first, lost.setdefault(peer, {}))
+                except ContextLost as error:
+                    print(f"{key}: {peer} broke the CUDA context: {one_line(error.__cause__)}", flush=True)
+                    save()
+                    left = max(0.0, options.seconds - (time.monotonic() - begin))
+                    os.execv(sys.executable, [sys.executable, __file__, *sys.argv[1:], "--seconds", str(left), "--go-on"])
         del peers
         torch.cuda.empty_cache()
-        key = f"{case['op']} {shape} {case['dtype']}"
         document["cases"][key] = found
         print(key, {peer: (f"{row['ms']:.4f}" if "ms" in row else row) for peer, row in found.items()
                     if peer != "features"}, flush=True)
