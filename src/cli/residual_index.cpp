@@ -144,19 +144,26 @@ Part open_part(const fs::path &directory, const std::string &prefix, std::int64_
   return part;
 }
 
+// Whether the name is there, whatever it leads to: a file that can't be read must not pass for one never written, or
+// an older copy would be scored in its place.
+bool is_there(const fs::path &file) {
+  std::error_code error;
+  const fs::file_type type = fs::symlink_status(file, error).type();
+  if (type == fs::file_type::none) failure("{}: the file cannot be looked for: {}", file.native(), error.message());
+  return type != fs::file_type::not_found;
+}
+
 // A chunk's own files hold its tokens where they are there: all of them in older indexes, in which the merged files are
 // copies that may be out of date; in those of fast-plaid 1.7, the chunks that an update has not merged yet. Else its
 // tokens are in the merged files, behind those of the chunks before it.
 std::vector<Part> open_parts(const fs::path &directory, const Documents &documents) {
-  std::error_code ignored;
-  const auto is_there = [&](const std::string &file) { return fs::exists(directory / file, ignored); };
-  const bool has_merged = is_there("merged_codes.npy") || is_there("merged_residuals.npy");
+  const bool has_merged = is_there(directory / "merged_codes.npy") || is_there(directory / "merged_residuals.npy");
   std::vector<Part> parts;
   std::int64_t first = 0;
   for (std::size_t chunk = 0; chunk < documents.chunk_tokens.size(); ++chunk) {
     const std::int64_t tokens = documents.chunk_tokens[chunk];
     const std::string prefix = fmt::format("{}.", chunk);
-    if (is_there(prefix + "codes.npy") || is_there(prefix + "residuals.npy")) {
+    if (is_there(directory / (prefix + "codes.npy")) || is_there(directory / (prefix + "residuals.npy"))) {
       parts.push_back(open_part(directory, prefix, tokens));
       parts.back().lengths_file = lengths_file(directory, static_cast<std::int64_t>(chunk)).filename().native();
     } else if (!has_merged) {

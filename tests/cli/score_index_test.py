@@ -11,6 +11,7 @@ import struct
 import unittest
 
 from command import CODES, CommandTest, Here, main, npy_bytes, npy_header, write_npy
+from other_user import USER, UserTest, why_not
 from score_test import flat, maxsim, nested, read_npy
 
 NQ, LQ, D, K = 2, 3, 10, 7
@@ -298,6 +299,20 @@ class ScoreIndexTest(CommandTest):
         (half / "merged_codes.npy").unlink()
         self.assert_sentence(self.score(half, code=1), "merged_codes.npy", "cannot be opened")
 
+    def test_a_chunk_that_cannot_be_followed_is_not_taken_from_the_merged_files(self):
+        index = Index(self.rng, 2)
+        for kind in ("codes", "residuals"):
+            for what, target, part in (("dangling", "nowhere", "No such file"), ("loop", f"1.{kind}.npy", "symbolic links"),
+                                       ("through a file", "metadata.json/x", "Not a directory")):
+                with self.subTest(kind=kind, what=what):
+                    path = index.write(self.directory / f"{kind} {what}", merged=TOKENS)
+                    for both in ("codes", "residuals"):
+                        (path / f"1.{both}.npy").unlink()
+                    (path / f"1.{kind}.npy").symlink_to(target)
+                    other = {"codes": "1.residuals.npy", "residuals": "1.codes.npy"}[kind]
+                    write_npy(path / other, "<i8", (0,), [])
+                    self.assert_sentence(self.score(path, code=1), path / f"1.{kind}.npy", "cannot be opened", part)
+
     def test_bad_candidates(self):
         path = Index(self.rng, 2).write(self.directory / "index")
         for descr, shape, values, *parts in (("<i8", (1,), [5], "names document 5", "the index has 5"),
@@ -328,6 +343,27 @@ class ScoreIndexTest(CommandTest):
         self.assert_sentence(self.score(path, "--candidates", ids, "--out", ids, code=2), ids, "--candidates")
         wide = write_npy(self.directory / "wide.npy", "<f4", (1, 1, 11), [0] * 11)
         self.assert_sentence(self.score(path, "--q", wide, code=1), "wide.npy", "centroids.npy makes it 10")
+
+
+@unittest.skipIf(why_not(), why_not())
+class OtherUsersTest(UserTest):
+    def setUp(self):
+        super().setUp()
+        self.index = Index(random.Random(self.id()), 2).write(self.directory / "index", merged=TOKENS)
+        self.q = write_npy(self.directory / "q.npy", "<f4", (1, 1, D), [1.0] * D)
+        self.closed = self.directory / "closed"
+        self.closed.mkdir(mode=0o700)
+
+    def refuse(self, *arguments, parts, code=1):
+        line = ["score", "--device", "cpu", *OP, "--q", self.q, *arguments]
+        self.assert_sentence(self.run_as(USER, *line, code=code), *parts)
+
+    def test_a_chunk_that_may_not_be_followed_is_not_taken_from_the_merged_files(self):
+        for kind in ("codes", "residuals"):
+            own = self.index / f"1.{kind}.npy"
+            own.rename(self.closed / own.name)
+            own.symlink_to(self.closed / own.name)
+        self.refuse("--index", self.index, parts=[self.index / "1.codes.npy", "Permission denied"])
 
 
 def write_in_fortran_order(path, descr, shape, values):
