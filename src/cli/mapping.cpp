@@ -3,12 +3,13 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <array>
 #include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstdint>
+#include <mutex>
 #include <system_error>
+#include <utility>
 
 #include "cli/failure.h"
 #include "cli/npy.h"
@@ -17,33 +18,49 @@
 namespace msj::cli {
 namespace {
 
-// What the handler may read: a place for each mapping, free while `sentence` is null. More mappings than places are
-// mapped all the same, and not explained.
-struct Place {
+std::atomic<MappedPlace *> places{nullptr};  // all that were ever made: the handler may be on its way through them
+std::mutex free_places_mutex;
+MappedPlace *free_places = nullptr;
+
+}  // namespace
+
+// What the handler may read of a mapping; nothing is mapped there while `end` is 0.
+struct MappedPlace {
   std::atomic<const std::string *> sentence{nullptr};
   std::atomic<std::uintptr_t> begin{0};
   std::atomic<std::uintptr_t> end{0};
+  MappedPlace *next = nullptr;       // fixed before others see the place
+  MappedPlace *next_free = nullptr;  // the handler takes no lock, so it does not look at it
 };
-std::array<Place, 32> places;
 
-void add_place(const void *address, std::size_t size, const std::string &sentence) {
-  const auto begin = reinterpret_cast<std::uintptr_t>(address);
-  for (Place &place : places) {
-    const std::string *free = nullptr;
-    if (!place.sentence.compare_exchange_strong(free, &sentence)) continue;
-    place.begin = begin;
-    place.end = begin + size;
-    return;
+namespace {
+
+MappedPlace *take_place() {
+  {
+    const std::lock_guard lock(free_places_mutex);
+    if (free_places != nullptr) return std::exchange(free_places, free_places->next_free);
   }
+  auto *const place = new MappedPlace;
+  place->next = places;
+  while (!places.compare_exchange_weak(place->next, place)) {
+  }
+  return place;
 }
 
-void remove_place(const std::string &sentence) {
-  for (Place &place : places) {
-    if (place.sentence != &sentence) continue;
-    place.end = 0;
-    place.begin = 0;
-    place.sentence = nullptr;
-  }
+MappedPlace *add_place(const void *address, std::size_t size, const std::string &sentence) {
+  MappedPlace *const place = take_place();
+  place->sentence = &sentence;
+  place->begin = reinterpret_cast<std::uintptr_t>(address);
+  place->end = place->begin + size;
+  return place;
+}
+
+void remove_place(MappedPlace *place) {
+  place->end = 0;
+  place->begin = 0;
+  place->sentence = nullptr;
+  const std::lock_guard lock(free_places_mutex);
+  place->next_free = std::exchange(free_places, place);
 }
 
 void on_bus_error(int signal, siginfo_t *info, void *) {
@@ -53,11 +70,11 @@ void on_bus_error(int signal, siginfo_t *info, void *) {
     return;
   }
   const auto address = reinterpret_cast<std::uintptr_t>(info->si_addr);
-  for (const Place &place : places) {
-    if (address < place.begin || address >= place.end) continue;
+  for (const MappedPlace *place = places; place != nullptr; place = place->next) {
+    if (address < place->begin || address >= place->end) continue;
     static std::atomic_flag is_said;  // other threads may fault as well, in this file or another
     while (is_said.test_and_set()) ::pause();
-    const std::string &sentence = *place.sentence;
+    const std::string &sentence = *place->sentence;
     (void)!::write(STDERR_FILENO, sentence.data(), sentence.size());
     ::_exit(kExitFailed);
   }
@@ -78,12 +95,12 @@ Mapping::Mapping(int descriptor, std::size_t size, std::string_view file)
   if (address_ == MAP_FAILED) {
     npy_failure(file, "the file cannot be mapped: {}", std::generic_category().message(errno));
   }
-  add_place(address_, size, sentence_);
+  place_ = add_place(address_, size, sentence_);
 }
 
 Mapping::~Mapping() {
   if (size_ == 0) return;
-  remove_place(sentence_);
+  remove_place(place_);
   ::munmap(address_, size_);
 }
 

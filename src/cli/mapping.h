@@ -11,6 +11,8 @@
 
 namespace msj::cli {
 
+struct MappedPlace;
+
 class Mapping {
  public:
   // Of `size` bytes from the start. The descriptor may be closed afterwards. Throws std::runtime_error.
@@ -25,6 +27,7 @@ class Mapping {
   void *address_ = nullptr;
   std::size_t size_;
   std::string sentence_;  // for the signal handler, which can't make one
+  MappedPlace *place_ = nullptr;
 };
 
 // Installs the handler of SIGBUS, for the whole process. A fault elsewhere ends it as before.

@@ -57,6 +57,28 @@ TEST_CASE("a file that is truncated while it is mapped is one sentence and exit 
                            "changes is accepted\n");
 }
 
+TEST_CASE("each of many files is explained, whatever was mapped before") {
+  const TemporaryFolder folder;
+  const std::string content = file_of(header_of("|u1", "(50000,)"), std::string(50000, 'x'));
+  for (int i = 0; i < 100; ++i) put(folder / std::to_string(i), content);
+  for (const char *name : {"0", "50", "99"}) {
+    const Ending ending = ending_of(folder, [&] {
+      explain_truncated_files();
+      std::vector<NpyArray> arrays;
+      for (int round = 0; round < 2; ++round) {  // what the first round took is free again
+        arrays.clear();
+        for (int i = 0; i < 100; ++i) arrays.push_back(read_npy(folder / std::to_string(i)));
+      }
+      if (::truncate((folder / name).c_str(), 100) != 0) ::_exit(9);
+      touch(arrays[static_cast<std::size_t>(std::stoi(name))].data[49999]);
+    });
+    put(folder / name, content);
+    REQUIRE(WIFEXITED(ending.status));
+    CHECK(WEXITSTATUS(ending.status) == 1);
+    CHECK(ending.said.find((folder / name).native() + ": the file became shorter") != std::string::npos);
+  }
+}
+
 TEST_CASE("a fault outside the files, or in one that is no longer mapped, still ends the process") {
   const TemporaryFolder folder;
   const fs::path path = folder / "a.npy";
