@@ -56,7 +56,7 @@ std::string sentence_of(const json::exception &error) {
 }
 
 // Whatever never ends, or was never a text, is refused before it is opened.
-void require_text_file(const std::filesystem::path &file, std::string_view what) {
+void require_text_file(const std::filesystem::path &file, std::string_view what, Pipes pipes) {
   using std::filesystem::file_type;
   std::error_code error;
   const file_type type = std::filesystem::status(file, error).type();
@@ -66,6 +66,9 @@ void require_text_file(const std::filesystem::path &file, std::string_view what)
   if (type == file_type::directory) {
     failure("{}: {} is a directory; a JSON file is accepted", file.native(), what);
   }
+  if (type == file_type::fifo && pipes == Pipes::refused) {  // opening one waits for its writer, who may never come
+    failure("{}: {} is a pipe; a regular JSON file is accepted", file.native(), what);
+  }
   if (type != file_type::regular && type != file_type::fifo) {
     failure("{}: {} is a device or socket; a JSON file is accepted", file.native(), what);
   }
@@ -73,8 +76,8 @@ void require_text_file(const std::filesystem::path &file, std::string_view what)
 
 }  // namespace
 
-std::string read_json_text(const std::filesystem::path &file, std::string_view what) {
-  require_text_file(file, what);
+std::string read_json_text(const std::filesystem::path &file, std::string_view what, Pipes pipes) {
+  require_text_file(file, what, pipes);
   errno = 0;
   std::ifstream stream(file, std::ios::binary);
   if (!stream) failure("{}: {} cannot be opened: {}", file.native(), what, std::generic_category().message(errno));

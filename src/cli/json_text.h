@@ -9,8 +9,10 @@
 
 namespace msj::cli {
 
-// A regular file, or a pipe up to its end, of at most 16 MiB. Throws Failure.
-[[nodiscard]] std::string read_json_text(const std::filesystem::path &file, std::string_view what);
+enum class Pipes { refused, read };
+
+// A regular file, or where pipes are read one up to its end, of at most 16 MiB. Throws Failure.
+[[nodiscard]] std::string read_json_text(const std::filesystem::path &file, std::string_view what, Pipes pipes);
 
 // JSON that is not nested too deeply and has no key twice in one object; `file` is for messages. Throws Failure.
 [[nodiscard]] nlohmann::json parse_json_text(std::string_view text, std::string_view file, std::string_view what);

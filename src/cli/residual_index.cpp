@@ -33,7 +33,7 @@ std::int64_t integer_of(const nlohmann::json &value, std::int64_t least, std::in
 }
 
 nlohmann::json read_json(const fs::path &file, std::string_view what) {
-  return parse_json_text(read_json_text(file, what), file.native(), what);
+  return parse_json_text(read_json_text(file, what, Pipes::refused), file.native(), what);
 }
 
 struct Metadata {

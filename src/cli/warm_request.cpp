@@ -218,7 +218,7 @@ std::vector<WarmRequest> parse_manifest(std::span<const OpInfo> ops, std::string
 }
 
 std::vector<WarmRequest> read_manifest(std::span<const OpInfo> ops, const std::filesystem::path &file) {
-  return parse_manifest(ops, read_json_text(file, "the manifest"), file.native());
+  return parse_manifest(ops, read_json_text(file, "the manifest", Pipes::read), file.native());
 }
 
 }  // namespace msj::cli

@@ -5,6 +5,7 @@ usage: score_index_test.py MAXSIM_JIT SOURCE_DIR [unittest arguments]
 """
 import json
 import math
+import os
 import random
 import shutil
 import struct
@@ -234,6 +235,9 @@ class ScoreIndexTest(CommandTest):
         def removed(name):
             return lambda path: (path / name).unlink()
 
+        def pipe(name):
+            return lambda path: [removed(name)(path), os.mkfifo(path / name)]
+
         def shortened(name, by):
             return lambda path: (path / name).write_bytes((path / name).read_bytes()[:-by])
 
@@ -245,6 +249,8 @@ class ScoreIndexTest(CommandTest):
 
         cases = [
             ("no metadata", removed("metadata.json"), "metadata.json", "cannot be opened"),
+            ("a pipe as metadata", pipe("metadata.json"), "metadata.json", "is a pipe", "a regular JSON file"),
+            ("a pipe as lengths", pipe("doclens.1.json"), "doclens.1.json", "is a pipe", "a regular JSON file"),
             ("no JSON", replaced("metadata.json", "{"), "metadata.json", "not JSON"),
             ("a list", replaced("metadata.json", "[]"), "metadata.json", "\"num_chunks\" is missing", "\"nbits\""),
             ("no nbits", replaced("metadata.json", '{"num_chunks": 2}'), "metadata.json", "\"nbits\" is missing"),
