@@ -41,6 +41,19 @@ std::string place_of(const std::string &file) {
   return error ? file : place.native();
 }
 
+// Where the symlinks of an index lead to: its files may lie in another folder, as those of a Hugging Face snapshot do.
+std::set<std::string> linked_places(const std::string &directory) {
+  namespace fs = std::filesystem;
+  std::set<std::string> places;
+  std::error_code error, ignored;
+  for (fs::directory_iterator entry(directory, error); !error && entry != fs::directory_iterator();
+       entry.increment(error)) {
+    if (entry->is_symlink(ignored)) places.insert(place_of(entry->path().native()));
+  }
+  if (error) failure("--index {}: its files cannot be listed: {}", directory, error.message());
+  return places;
+}
+
 void check_output_file(const std::string &file) {
   namespace fs = std::filesystem;
   std::error_code ignored;
@@ -142,10 +155,15 @@ void check_output_files(const ScoreReport &report, const OpInfo &op,
 }
 
 void check_outputs_outside(const ScoreReport &report, const std::string &directory, const std::string &candidates) {
+  if (report.files.empty()) return;
+  const std::set<std::string> linked = linked_places(directory);
   for (const auto &[operand, file] : report.files) {
     const std::string place = place_of(file);
     if (std::filesystem::path(place).parent_path() == place_of(directory)) {
       usage_error("{} is named for a result, but lies in the index {}; a file elsewhere is accepted", file, directory);
+    }
+    if (linked.contains(place)) {
+      usage_error("{} is named for a result, but is a file of the index {}; another file is accepted", file, directory);
     }
     if (place == place_of(candidates)) {
       usage_error("{} is named for a result, but is the file of --candidates; another file is accepted", file);

@@ -24,8 +24,8 @@ struct ScoreReport {
 // (by operand; "": not given).
 void check_output_files(const ScoreReport &report, const OpInfo &op,
                         const std::map<std::string, std::string, std::less<>> &inputs);
-// Likewise where a file would be in an index's directory, whose files are inputs, or is that of the candidates ("": not
-// given). Throws UsageError.
+// Likewise where a file would be in an index's directory, whose files are inputs, is what a link in it leads to, or is
+// that of the candidates ("": not given). Throws UsageError, or Failure where the directory can't be listed.
 void check_outputs_outside(const ScoreReport &report, const std::string &directory, const std::string &candidates);
 // All of them or, where one can't be written, none.
 void write_output_files(const ScoreReport &report, const ScoreJob &job, Console &console);

@@ -328,6 +328,21 @@ class ScoreIndexTest(CommandTest):
             file = write_npy(self.directory / "ids.npy", descr, shape, values)
             self.assert_sentence(self.score(path, "--candidates", file, code=1), "--candidates", file, *parts)
 
+    def test_no_result_is_written_over_what_the_index_links_to(self):
+        files = Index(self.rng, 2).write(self.directory / "files", merged=TOKENS)
+        index = self.directory / "index"
+        index.mkdir()
+        for file in files.iterdir():
+            (index / file.name).symlink_to(f"../files/{file.name}")
+        (self.directory / "link.npy").symlink_to("files/centroids.npy")
+        before = {file: file.read_bytes() for file in files.iterdir()}
+        for out in (*before, self.directory / "link.npy", self.directory / "index/../files/0.codes.npy"):
+            for option in ("--out", "--argmax"):
+                with self.subTest(out=out, option=option):
+                    self.assert_sentence(self.score(index, option, out, code=2), out, "is a file of the index", index)
+        self.assertEqual({file: file.read_bytes() for file in files.iterdir()}, before)
+        self.score(index, "--out", files / "scores.npy")
+
     def test_bad_lines(self):
         path = Index(self.rng, 2).write(self.directory / "index")
         self.assert_sentence(self.score(self.directory / "nowhere", code=1), "--index", "no such directory")
@@ -347,6 +362,7 @@ class ScoreIndexTest(CommandTest):
             self.assert_sentence(self.score(path, "--out", out, code=2), out, "lies in the index")
         ids = write_npy(self.directory / "ids.npy", "<i8", (1,), [0])
         self.assert_sentence(self.score(path, "--candidates", ids, "--out", ids, code=2), ids, "--candidates")
+        self.assert_sentence(self.score(self.q_file, "--out", self.directory / "o.npy", code=1), "--index", "Not a directory")
         wide = write_npy(self.directory / "wide.npy", "<f4", (1, 1, 11), [0] * 11)
         self.assert_sentence(self.score(path, "--q", wide, code=1), "wide.npy", "centroids.npy makes it 10")
 
