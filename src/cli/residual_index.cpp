@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 constexpr std::array<std::string_view, 6> kOperands = {"codes",          "residuals", "centroids",
                                                        "bucket_weights", "d_starts",  "d_lengths"};
 
-// ---- metadata and document lengths
+// ---- the directory, metadata and document lengths
 
 std::int64_t integer_of(const nlohmann::json &value, std::int64_t least, std::int64_t most, const std::string &what) {
   const bool fits =
@@ -30,6 +30,16 @@ std::int64_t integer_of(const nlohmann::json &value, std::int64_t least, std::in
     failure("{} is {}; an integer from {} to {} is accepted", what, shown(value), least, most);
   }
   return number;
+}
+
+void require_directory(const std::string &directory) {
+  std::error_code error;
+  const fs::file_type type = fs::status(directory, error).type();
+  if (type == fs::file_type::directory) return;
+  failure("--index {}: {}; a directory of fast-plaid or next-plaid is accepted", directory,
+          type == fs::file_type::not_found ? "there is no such directory"
+          : type == fs::file_type::none    ? fmt::format("it cannot be reached: {}", error.message())
+                                           : "it is no directory");
 }
 
 nlohmann::json read_json(const fs::path &file, std::string_view what) {
@@ -327,10 +337,7 @@ bool takes_index(const OpInfo &op) {
 
 ResidualIndex load_residual_index(const OpInfo &op, const std::string &directory, const std::string &candidates,
                                   std::optional<DType> wanted, Console &console) {
-  std::error_code ignored;
-  if (!fs::is_directory(directory, ignored)) {
-    failure("--index {}: there is no such directory; one of fast-plaid or next-plaid is accepted", directory);
-  }
+  require_directory(directory);
   const fs::path root(directory);
   const Metadata metadata = read_metadata(op, root);
   const Documents documents = read_documents(root, metadata.chunks);

@@ -346,7 +346,9 @@ class ScoreIndexTest(CommandTest):
     def test_bad_lines(self):
         path = Index(self.rng, 2).write(self.directory / "index")
         self.assert_sentence(self.score(self.directory / "nowhere", code=1), "--index", "no such directory")
-        self.assert_sentence(self.score(self.q_file, code=1), "--index", "no such directory")
+        self.assert_sentence(self.score(self.q_file, code=1), "--index", self.q_file, "it is no directory")
+        (self.directory / "loop").symlink_to("loop")
+        self.assert_sentence(self.score(self.directory / "loop", code=1), "--index", "cannot be reached", "symbolic links")
         for operand in ("codes", "residuals", "d-starts", "d-lengths", "centroids", "bucket-weights"):
             self.assert_sentence(self.score(path, f"--{operand}", "x.npy", code=2), f"--{operand} is given beside")
         self.assert_sentence(self.score(path, "--d-inv-norms", "x.npy", "--normalize", code=2), "--d-inv-norms",
@@ -386,6 +388,10 @@ class OtherUsersTest(UserTest):
             own.rename(self.closed / own.name)
             own.symlink_to(self.closed / own.name)
         self.refuse("--index", self.index, parts=[self.index / "1.codes.npy", "Permission denied"])
+
+    def test_a_directory_that_may_not_be_reached(self):
+        index = self.index.rename(self.closed / "index")
+        self.refuse("--index", index, parts=["--index", index, "cannot be reached", "Permission denied"])
 
 
 def write_in_fortran_order(path, descr, shape, values):
