@@ -88,7 +88,7 @@ void set_dtype(const OpInfo &op, const OperandInfo &operand, std::string_view te
     usage_error("dtype of {}'s {} is '{}'; accepted: {}", op.name, operand.name, shortened(text),
                 names(operand.accepted));
   }
-  dtypes[operand.name] = *dtype;
+  if (!dtypes.emplace(operand.name, *dtype).second) usage_error("dtype names {} twice", operand.name);
 }
 
 // ---- manifest

@@ -60,6 +60,7 @@ ITEMS = [
     (but(dtype=16), "'dtype' is 16", "a string"),
     (but(dtype="int4"), "'int4'", "bf16"),
     (but(dtype="fp8_e4m3"), "'fp8_e4m3'", "bf16"),
+    (but(dtype="q=f16,q=bf16"), "dtype names q twice"),
     (but(dtypes="bf16"), "'dtypes'", "op, sizes, dtype and features are accepted"),
     (but(features=3), "features are 3", "a list of names"),
     (but(features="sparse"), "'sparse'", "q_mask"),

@@ -97,6 +97,7 @@ DTYPE_TEXTS = [
     ("q=", "''", "bf16"),
     ("q", "'q'", "bf16"),
     ("q=bf16,", "''", "OPERAND=NAME"),
+    ("q=f16,q=bf16", "dtype names q twice"),
 ]
 
 # Every option that takes a value is refused without one: an unset variable of a script must not change the meaning.

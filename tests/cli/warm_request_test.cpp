@@ -69,6 +69,8 @@ TEST_CASE("one dtype for all matrices, or each by name") {
   CHECK(contains(dtypes_refusal(ops.scaled, "q=fp8_e4m3"), "does not name that of d"));
   CHECK(contains(dtypes_refusal(ops.plain, "d=bf16"), "operands with a dtype of their own"));
   CHECK(contains(dtypes_refusal(ops.plain, "q=bf16,x"), "'x'"));
+  CHECK(dtypes_refusal(ops.plain, "q=f16,q=bf16") == "dtype names q twice");
+  CHECK(dtypes_refusal(ops.scaled, "q=fp8_e4m3,d=fp8_e5m2,q=fp8_e4m3") == "dtype names q twice");
 }
 
 TEST_CASE("all features are the power set, names are one set") {
