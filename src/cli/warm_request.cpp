@@ -44,13 +44,14 @@ const SizeInfo &find_size(const OpInfo &op, std::string_view name) {
 void add_size(const OpInfo &op, std::string_view name, std::optional<std::int64_t> value, std::string_view shown,
               SizeMap &sizes) {
   const SizeInfo &size = find_size(op, name);
-  if (!value || *value < 1 || (size.max > 0 && *value > size.max)) {
+  if (!size.accepted.empty()) {
+    if (!value || std::ranges::find(size.accepted, *value) == size.accepted.end()) {
+      usage_error("size {} of {} is '{}'; {} is accepted", name, op.name, shortened(shown),
+                  fmt::join(size.accepted, ", "));
+    }
+  } else if (!value || *value < 1 || (size.max > 0 && *value > size.max)) {
     usage_error("size {} of {} is '{}'; an integer from 1{} is accepted", name, op.name, shortened(shown),
                 size.max > 0 ? fmt::format(" to {}", size.max) : "");
-  }
-  if (!size.accepted.empty() && std::ranges::find(size.accepted, *value) == size.accepted.end()) {
-    usage_error("size {} of {} is '{}'; {} is accepted", name, op.name, shortened(shown),
-                fmt::join(size.accepted, ", "));
   }
   if (!sizes.emplace(name, *value).second) usage_error("sizes name {} twice", name);
 }

@@ -49,6 +49,8 @@ LINES = [
     (["warm", "--sizes", SIZES, "--dtype", "bf16"], "--op or --manifest"),
     ([*WARM[:3], *WARM[5:]], "--sizes is needed"),
     ([*WARM[:5], *WARM[7:]], "--dtype is needed"),
+    *((["warm", "--op", "residual_norms", "--sizes", f"N=1000,d=64,nbits={nbits}", "--dtype", "bf16", "--arch", "sm_90a"],
+       f"size nbits of residual_norms is '{nbits}'; 1, 2, 4, 8 is accepted") for nbits in ("0", "3", "9", "x")),
     ([*WARM, "--layout", "odd"], "--layout", "odd", "aligned16"),
     ([*WARM, "--jobs", "0"], "--jobs", "0", "1"),
     ([*WARM, "--jobs", "many"], "--jobs", "many"),
