@@ -287,9 +287,8 @@ HostTensor tensor_of(const OperandInfo &operand, const std::string &source, DTyp
   return make_tensor(operand, source, dtype, {static_cast<std::int64_t>(values.size())}, std::move(data));
 }
 
-// d_starts and d_lengths of all documents, or of `chosen`.
-void add_places(const OpInfo &op, const std::string &directory, const Documents &documents,
-                const std::vector<std::int64_t> *chosen, ResidualIndex &index) {
+// d_starts and d_lengths of all documents, or of those that the index names.
+void add_places(const OpInfo &op, const std::string &directory, const Documents &documents, ResidualIndex &index) {
   std::vector<std::int64_t> starts;
   std::int64_t start = 0;
   for (const std::int32_t length : documents.lengths) {
@@ -297,11 +296,11 @@ void add_places(const OpInfo &op, const std::string &directory, const Documents 
     start += length;
   }
   std::vector<std::int32_t> lengths = documents.lengths;
-  if (chosen != nullptr) {
+  if (index.documents) {
     const std::vector<std::int64_t> all = std::move(starts);
     starts.clear();
     lengths.clear();
-    for (const std::int64_t document : *chosen) {
+    for (const std::int64_t document : *index.documents) {
       starts.push_back(all[static_cast<std::size_t>(document)]);
       lengths.push_back(documents.lengths[static_cast<std::size_t>(document)]);
     }
@@ -356,7 +355,7 @@ ResidualIndex load_residual_index(const OpInfo &op, const std::string &directory
                                       {documents.tokens}, join_codes(parts, documents.tokens, count)));
   index.tensors.push_back(join_residuals(*op.find_operand("residuals"), parts, documents.tokens, bytes_per_row));
   if (!candidates.empty()) index.documents = read_candidates(candidates, documents.lengths.size());
-  add_places(op, directory, documents, candidates.empty() ? nullptr : &index.documents, index);
+  add_places(op, directory, documents, index);
   index.tensors.push_back(std::move(centroids));
   index.tensors.push_back(std::move(weights));
   return index;

@@ -16,7 +16,7 @@ namespace msj::cli {
 
 struct ResidualIndex {
   std::vector<HostTensor> tensors;
-  std::vector<std::int64_t> documents;  // the candidates, in their order; empty: all of the index
+  std::optional<std::vector<std::int64_t>> documents;  // the candidates, in their order; absent: all of the index
 };
 
 // Whether an index gives this operand of residual documents.

@@ -104,7 +104,7 @@ Json scores_json(const Rows &rows) {
 }
 
 std::int64_t name_of(const ScoreReport &report, std::int64_t document) {
-  return report.documents.empty() ? document : report.documents[static_cast<std::size_t>(document)];
+  return report.documents ? (*report.documents)[static_cast<std::size_t>(document)] : document;
 }
 
 Json top_json(const Rows &rows, const ScoreReport &report) {
@@ -212,6 +212,7 @@ Json score_json(const ScoreReport &report, const ScoreJob &job, const SizeMap &s
   json["seconds"] = report.seconds;
   json["files"] = report.files;
   const Rows rows(scores);
+  if (report.documents && report.top_k == 0) json["documents"] = *report.documents;
   if (report.top_k > 0) {
     json["top"] = top_json(rows, report);
   } else if (!report.files.contains(scores.operand->name)) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,7 +16,7 @@ namespace msj::cli {
 struct ScoreReport {
   std::map<std::string, std::string, std::less<>> files;  // by operand; where its result goes
   std::int64_t top_k = 0;                                 // 0: all documents, in their order
-  std::vector<std::int64_t> documents;                    // what the scores' columns are called; empty: their places
+  std::optional<std::vector<std::int64_t>> documents;     // what the scores' columns are called; absent: their places
   std::string device;                                     // "cpu", "cuda:0"
   double seconds = 0;                                     // of the call, compiles and copies included
 };
@@ -32,7 +33,8 @@ void write_output_files(const ScoreReport &report, const ScoreJob &job, Console 
 
 // "query  document  score", a line for each.
 [[nodiscard]] std::string score_text(const ScoreReport &report, const ScoreJob &job);
-// "maxsim-jit/score/1". All scores are in it where neither a file nor top_k takes their place.
+// "maxsim-jit/score/1". All scores are in it where neither a file nor top_k takes their place. Without top_k,
+// "documents" names the columns, those of a file too, where they are not all of the index.
 [[nodiscard]] Json score_json(const ScoreReport &report, const ScoreJob &job, const SizeMap &sizes,
                               const msj_counters &counters);
 

@@ -119,6 +119,7 @@ class ScoreIndexTest(CommandTest):
                     result = self.score(path)
                     self.assertEqual(result["scores"], self.expected(index.documents))
                     self.assertEqual(result["features"], [])
+                    self.assertNotIn("documents", result)  # all of them, in their order
                     self.assertEqual(result["dtypes"]["bucket_weights"], result["dtypes"]["centroids"])
 
     def test_candidates_keep_their_numbers(self):
@@ -128,8 +129,13 @@ class ScoreIndexTest(CommandTest):
             with self.subTest(candidates=candidates):
                 file = write_npy(self.directory / "ids.npy", descr, (len(candidates),), candidates)
                 expected = self.expected([index.documents[j] for j in candidates]) if candidates else []
-                self.assertEqual(self.score(path, "--candidates", file)["scores"], expected)
-                top = self.score(path, "--candidates", file, "--top-k", "2")["top"]
+                result = self.score(path, "--candidates", file)
+                self.assertEqual((result["documents"], result["scores"]), (candidates, expected))
+                result = self.score(path, "--candidates", file, "--out", self.directory / "out.npy")
+                self.assertEqual((result["documents"], "scores" in result), (candidates, False))
+                result = self.score(path, "--candidates", file, "--top-k", "2")
+                self.assertNotIn("documents", result)
+                top = result["top"]
                 for row, scores in zip(top, expected, strict=True):
                     best = sorted(range(len(candidates)), key=lambda place: (-scores[place], place))[:2]
                     self.assertEqual([(r["document"], r["score"]) for r in row],
