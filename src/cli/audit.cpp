@@ -64,10 +64,12 @@ SizeMap sizes_from(const OpInfo &op, const Json &place, const SizeMap &asked) {
 
 // Without a sweep and an entry there is no winner, and the regret is the default config's.
 void note_default(const Audit &audit, Console &console) {
-  const bool is_default = std::ranges::any_of(audit.features, [](const Regret &row) { return row.source == "default"; });
+  const bool is_default =
+      std::ranges::any_of(audit.features, [](const Regret &row) { return row.source == "default"; });
   if (!is_default) return;
-  console.note("'shared' is the untuned default config, no sweep's winner: no entry serves these sizes, or "
-               "MAXSIM_JIT_TUNE is off");
+  console.note(
+      "'shared' is the untuned default config, no sweep's winner: no entry serves these sizes, or "
+      "MAXSIM_JIT_TUNE is off");
 }
 
 Audit run_all(const OpInfo &op, const AuditOptions &options, const maxsim_jit::Context &context, Console &console) {
