@@ -61,9 +61,7 @@ bool remove_below(Files &files, const Opened &folder, std::string_view below, co
 
 }  // namespace
 
-bool is_leftover(const Visit &visit) {
-  return is_temporary(visit.name) && older_than(visit.status, kTemporarySeconds);
-}
+bool is_leftover(const Visit &visit) { return is_temporary(visit.name) && older_than(visit.status, kTemporarySeconds); }
 
 std::int64_t evict_files(Files &files, const Opened &folder, const std::string &relative, const Eviction &eviction) {
   std::vector<Kept> kept = files_below(files, folder, relative, eviction);
