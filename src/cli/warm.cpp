@@ -147,7 +147,7 @@ std::int64_t count_entries(const maxsim_jit::Context &context, const std::vector
   return count;
 }
 
-// What was made but could not be kept on disk is missed by the process that it was made for.
+// What could not be kept on disk, or was evicted again, is missed by the process that it was made for.
 void note_not_kept(const Json &kept, Console &console) {
   const auto files = kept.at("files").get<std::int64_t>();
   const auto failed = kept.at("failed").get<std::int64_t>();

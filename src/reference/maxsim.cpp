@@ -51,6 +51,13 @@ struct Problem {
         empty_score(param(call, "empty_doc") == MSJ_EMPTY_DOC_NEG_INF ? -std::numeric_limits<double>::infinity()
                                                                       : 0.0) {}
 
+  // Tokens of document j; kBroken: one that can't be read.
+  [[nodiscard]] std::int64_t length(std::int64_t j) const {
+    if (d.length) return d.length(j);
+    if (!d_lengths.present) return Ld;
+    return std::clamp<std::int64_t>(load<std::int32_t>(d_lengths.data, j * d_lengths.strides[0]), 0, Ld);
+  }
+
   static inline const TensorView absent;
   const TokenRows &q, &d;
   const TensorView &q_mask, &d_mask, &d_lengths, &scores, &argmax;
@@ -110,9 +117,9 @@ struct Workspace {
   std::array<Factors, kTile> factors{};
   std::vector<Best> best;  // of each active query token
 
-  Workspace(const Problem &p, std::int64_t query_tokens)
+  Workspace(const Problem &p, std::int64_t query_tokens, std::int64_t longest)
       : panels(static_cast<std::size_t>(kTile * p.d.width)), best(static_cast<std::size_t>(query_tokens)) {
-    active.reserve(static_cast<std::size_t>(p.Ld));
+    active.reserve(static_cast<std::size_t>(longest));
   }
 };
 
@@ -137,13 +144,7 @@ class Document {
  private:
   // The document's length; a broken one has one active token, which is not read.
   std::int64_t find_active_tokens() {
-    std::int64_t length = p_.Ld;
-    if (p_.d.length) {
-      length = p_.d.length(j_);
-    } else if (p_.d_lengths.present) {
-      const auto given = load<std::int32_t>(p_.d_lengths.data, j_ * p_.d_lengths.strides[0]);
-      length = std::clamp<std::int64_t>(given, 0, p_.Ld);
-    }
+    const std::int64_t length = p_.length(j_);
     w_.active.clear();
     if (length == kBroken) w_.active.push_back(0);
     for (std::int64_t t = 0; t < length; ++t) {
@@ -210,8 +211,11 @@ void maxsim(const BoundCall &call, const TokenRows &query_rows, const TokenRows 
   if (problem.Nq == 0 || problem.Nd == 0) return;
   const Queries queries(problem);
   const int workers = worker_count(problem.Nd, threads);
+  // By the documents themselves: Ld may be a mere hint, and of any size.
+  std::int64_t longest = 1;  // token of a broken one
+  for (std::int64_t j = 0; j < problem.Nd; ++j) longest = std::max(longest, problem.length(j));
   std::vector<Workspace> workspaces;
-  for (int worker = 0; worker < workers; ++worker) workspaces.emplace_back(problem, queries.count());
+  for (int worker = 0; worker < workers; ++worker) workspaces.emplace_back(problem, queries.count(), longest);
   for_each_item(problem.Nd, workers, [&](std::int64_t j, int worker) {
     Document(problem, queries, workspaces[static_cast<std::size_t>(worker)], j).score();
   });

@@ -165,7 +165,10 @@ std::optional<std::string> CacheRoot::read_from(const Layer &layer, const std::s
     return std::nullopt;
   }
   // Where the time can't be set, the file only seems older than it is.
-  if (reading.is_use && layer.writable) (void)files_->touch(file.handle.get());
+  if (reading.is_use && layer.writable) {
+    (void)files_->touch(file.handle.get());
+    know(relative, bytes.size(), false);
+  }
   return bytes;
 }
 
@@ -202,18 +205,52 @@ std::vector<std::string> CacheRoot::list(const std::string &relative_dir) {
 
 bool CacheRoot::publish(const std::string &relative, std::string_view bytes) {
   std::string problem = publish_problem(relative, bytes);
-  const std::scoped_lock lock(kept_mutex_);
   if (problem.empty()) {
-    ++kept_.files;
+    know(relative, bytes.size(), true);
     return true;
   }
-  if (kept_.failed++ == 0) kept_.problem = std::move(problem);
+  const std::scoped_lock lock(kept_mutex_);
+  if (failed_++ == 0) first_problem_ = std::move(problem);
   return false;
 }
 
-CacheRoot::Kept CacheRoot::kept() const {
+void CacheRoot::know(const std::string &relative, std::size_t bytes, bool published) {
   const std::scoped_lock lock(kept_mutex_);
-  return kept_;
+  Known &known = known_[relative];
+  known = {static_cast<std::int64_t>(bytes), known.published || published};
+}
+
+void CacheRoot::forget(const std::string &relative) {
+  const std::scoped_lock lock(kept_mutex_);
+  known_.erase(relative);
+}
+
+// The disk is asked, since any process evicts: a file counts as kept only if the next process will find it.
+CacheRoot::Kept CacheRoot::kept() {
+  std::unique_lock lock(kept_mutex_);
+  Kept kept = {0, failed_, first_problem_};
+  const std::map<std::string, Known> known = known_;  // before the disk: what is published meanwhile is not missed
+  lock.unlock();
+  if (known.empty()) return kept;
+  const std::vector<std::string> there = list(std::string(kFormat));  // sorted
+  std::int64_t gone = 0;
+  std::int64_t bytes = 0;
+  for (const auto &[relative, file] : known) {
+    const bool is_there = std::ranges::binary_search(there, relative);
+    kept.files += is_there && file.published ? 1 : 0;
+    gone += is_there ? 0 : 1;
+    bytes += file.bytes;
+  }
+  kept.failed += gone;
+  if (gone > 0 && kept.problem.empty()) kept.problem = gone_problem(gone, bytes);
+  return kept;
+}
+
+// `bytes` are those of all files that are known. Eviction goes down to 7/8 of the cap: they must fit there.
+std::string CacheRoot::gone_problem(std::int64_t gone, std::int64_t bytes) const {
+  constexpr std::int64_t kMegabyte = std::int64_t{1} << 20;
+  return fmt::format("the cache's size cap removed {} again: MAXSIM_JIT_CACHE_LIMIT_MB is {}, and all of them need {}",
+                     gone, limit_bytes_ / kMegabyte, (bytes * 8 / 7 + kMegabyte - 1) / kMegabyte);
 }
 
 std::string CacheRoot::publish_problem(const std::string &relative, std::string_view bytes) {
@@ -247,6 +284,7 @@ bool CacheRoot::remove(const std::string &relative) {
     return false;
   }
   const int removed = files_->remove(folder.handle.get(), std::string(name_of(relative)));
+  forget(relative);  // not wanted any more, so not missed
   if (removed < 0 && removed != -ENOENT) {
     not_kept(*layer, join(folder.path, name_of(relative)), "can't be removed: " + error_text(removed));
   }
@@ -289,7 +327,7 @@ void CacheRoot::verify_layer(const Layer &layer, std::vector<Found> &found,
   const auto refused = [&](const Opened &what) { found.push_back({what.path, what.problem}); };
   const auto on_file = [&](const Visit &visit) {
     if (is_temporary(visit.name)) {
-      found.push_back({visit.path(), "is a leftover: the temporary of a write that was interrupted or is under way"});
+      if (is_leftover(visit)) found.push_back({visit.path(), "is a leftover: the temporary of an interrupted write"});
       return;
     }
     Opened file = open_file(*files_, visit.folder, visit.name, O_RDONLY);
@@ -342,6 +380,7 @@ std::vector<std::string> CacheRoot::clear() {
     }
     const int error = files_->remove(visit.folder.handle.get(), visit.name);
     if (error == 0) removed.push_back(visit.path());
+    forget(visit.relative);
     if (error < 0 && error != -ENOENT) not_kept(*layer, visit.path(), "can't be removed: " + error_text(error));
   };
   // A directory in which something is left stays, and that is right.

@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -57,11 +58,11 @@ class CacheRoot {
   bool publish(const std::string &relative, std::string_view bytes);
 
   struct Kept {
-    std::int64_t files = 0;   // published
-    std::int64_t failed = 0;  // that should have been
-    std::string problem;      // the first failure's: where, and why
+    std::int64_t files = 0;   // published, and still there
+    std::int64_t failed = 0;  // that could not be published, or were published or used and are gone again
+    std::string problem;      // the first failure's: where, and why; else how much space those that are gone need
   };
-  [[nodiscard]] Kept kept() const;  // by this object so far
+  [[nodiscard]] Kept kept();  // by this object so far; looks at the disk
 
   bool remove(const std::string &relative);  // from the writable layer; whether it was there and is gone
 
@@ -73,8 +74,8 @@ class CacheRoot {
     std::string problem;   // "" for a file that is right
     bool is_root = false;  // no file: a layer's root, none of whose files can be used
   };
-  // Every file of every layer: trust first, then `check` on its relative path and bytes ("" if valid). Temporaries are
-  // named as leftovers; lock files and roots appear only if they are wrong.
+  // Every file of every layer: trust first, then `check` on its relative path and bytes ("" if valid). Temporaries
+  // appear only as leftovers of an hour or more; lock files and roots only if they are wrong.
   [[nodiscard]] std::vector<Found> verify(
       const std::function<std::string(const std::string &, std::string_view)> &check);
   // Removes everything of ours below the writable layer's root (v1/), nothing else; returns the files removed. A lock
@@ -129,8 +130,18 @@ class CacheRoot {
   Log &log_;
   std::int64_t limit_bytes_;
   const std::string none_;
-  mutable std::mutex kept_mutex_;
-  Kept kept_;
+  struct Known {
+    std::int64_t bytes = 0;
+    bool published = false;  // else only used
+  };
+  void know(const std::string &relative, std::size_t bytes, bool published);
+  void forget(const std::string &relative);
+  [[nodiscard]] std::string gone_problem(std::int64_t gone, std::int64_t bytes) const;
+
+  std::mutex kept_mutex_;  // guards what follows
+  std::int64_t failed_ = 0;
+  std::string first_problem_;
+  std::map<std::string, Known> known_;  // files of the writable layer that this object published or used
 };
 
 }  // namespace msj::store

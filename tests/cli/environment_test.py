@@ -47,6 +47,25 @@ class Surroundings(CommandTest):
         return sorted(pathlib.Path(directory).rglob("*.cubin"))
 
 
+class SizeCapTest(Surroundings):
+    def test_what_was_evicted_again_is_not_kept(self):
+        manifest = self.directory / "manifest.json"
+        manifest.write_text(json.dumps([{"op": "dense_forward", "sizes": {"Nq": 1, "Nd": 1000, "Lq": 32, "Ld": 300, "d": 16},
+                                         "dtype": "fp16", "features": [[], ["q_mask"]]}]))
+        folder = self.cache / "v1" / "cubins" / "aa"
+        folder.mkdir(parents=True, mode=0o700)
+        for path in (self.cache, self.cache / "v1", folder.parent, folder):
+            path.chmod(0o700)
+        with open(folder / ".tmp-1-0", "wb") as being_written:  # counts, and is never evicted
+            being_written.truncate(1 << 20)
+        result = self.run_command("warm", "--manifest", manifest, "--arch", "sm_90a", "--jobs", "1", "--json", code=1,
+                                  environment={"MAXSIM_JIT_CACHE_LIMIT_MB": "1"})
+        kept = json.loads(result.stdout)["kept"]
+        self.assertEqual((kept["files"], kept["failed"], len(self.cubins(self.cache))), (1, 1, 1))
+        self.assertIn("kept 1 of 2 cubins and entries; each of the others will be made again: the cache's size cap removed 1 "
+                      "again: MAXSIM_JIT_CACHE_LIMIT_MB is 1, and all of them need 1", result.stderr)
+
+
 class HomeTest(Surroundings):
     def test_no_home(self):
         for home, said in ((None, "HOME is not set"), ("", "HOME is not set"), ("relative/home", 'HOME is "relative/home"')):

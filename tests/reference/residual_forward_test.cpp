@@ -203,6 +203,16 @@ TEST_CASE("residual_forward: a broken document is NaN where a query token asks, 
   CHECK(c.forward.best(0, 2, 0) == -1);
 }
 
+TEST_CASE("residual_forward: Ld is a hint, and no memory is taken by it") {
+  Case c({2, 3, 4, 1}, 9, 8, 2, features({"save_argmax"}), DType::f16, DType::f16, Order::contiguous);
+  Random random(3);
+  c.fill(random, false);
+  c.lengths = {9, 0, 4}, c.starts = {0, 0, 5};
+  c.forward.n.Ld = std::int64_t{1} << 50;  // no machine has so many
+  c.run();
+  CHECK(c.mistakes() == 0);
+}
+
 TEST_CASE("residual_forward: a code that is no centroid's makes its row NaN, its token the winner") {
   for (const int code : {-1, 7, -2147483647, 2147483647}) {
     Case c({1, 2, 1, 1}, 4, 8, 2, features({"save_argmax", "normalize"}), DType::bf16, DType::bf16, Order::contiguous);

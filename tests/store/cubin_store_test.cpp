@@ -150,6 +150,47 @@ TEST_CASE("a size cap: the least recently used go, a hit saves, the newest alway
   CHECK(journal.warnings() == 0);
 }
 
+TEST_CASE("what the size cap removed again does not count as kept") {
+  const Scratch scratch;
+  const auto one = [](char digit) { return sample_cubin(digit, 1000); };
+  Settings settings = settings_for(scratch / "root");
+  settings.cache_limit_bytes = 3 * static_cast<std::int64_t>(encode_cubin(one('a')).size());
+  Journal journal;
+  CacheRoot root(settings, real_files(), journal.log);
+  CubinStore cubins(root, journal.log);
+  const auto save = [&](char digit) {
+    cubins.save(one(digit));
+    age(path_of(scratch / "root", one(digit)), 1000 - digit);
+  };
+  for (const char digit : {'a', 'b', 'c'}) save(digit);
+  CHECK(root.kept().files == 3);
+  CHECK(root.kept().failed == 0);
+  CHECK(root.kept().problem.empty());
+
+  save('d');  // at the cap two of four stay
+  CHECK(root.kept().files == 2);
+  CHECK(root.kept().failed == 2);
+  CHECK(root.kept().problem ==
+        "the cache's size cap removed 2 again: MAXSIM_JIT_CACHE_LIMIT_MB is 0, and all of them need 1");
+  cubins.save(one('a'));  // made again
+  CHECK(root.kept().files == 3);
+  CHECK(root.kept().failed == 1);
+
+  // Of what a process only used, it misses what is gone, and does not claim what is there.
+  CacheRoot next(settings, real_files(), journal.log);
+  CubinStore used(next, journal.log);
+  CHECK(used.load(one('a').hash).has_value());
+  CHECK(used.load(one('d').hash).has_value());
+  CHECK(next.kept().files == 0);
+  CHECK(next.kept().failed == 0);
+  cubins.remove(one('d').hash);
+  CHECK(next.kept().failed == 1);
+  CHECK(root.kept().failed == 1);  // removed on purpose
+  (void)root.clear();
+  CHECK(root.kept().failed == 1);  // 'b', as before: what was cleared is not missed
+  CHECK(journal.warnings() == 0);
+}
+
 TEST_CASE("far below the cap the directory is not combed at every save") {
   const Scratch scratch;
   const auto files = std::make_shared<FaultyFiles>();
