@@ -68,6 +68,7 @@ constexpr int stages = fitting_stages < config::ring ? fitting_stages : config::
 // Registers of a thread: what launch bounds leave on average, moved to the scoring warpgroups.
 constexpr int loading_registers = scorers == 2 ? 40 : 32;
 constexpr int scoring_registers = scorers == 2 ? 232 : scorers == 3 ? 160 : 112;
+static_assert(128 * loading_registers + 128 * scorers * scoring_registers <= threads * (65536 / threads / 8 * 8));
 
 using Projected = WarpgroupTile<out_columns>;
 using Scores = WarpgroupTile<block_query>;

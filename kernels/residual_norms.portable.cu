@@ -107,7 +107,7 @@ struct Norms {
     float norm = inverse_norm(sum);
     if (__any_sync(all_lanes, sum == infinity)) {
       const float scaled = lanes_sum<lanes>(code >= 0 ? scaled_squares(centroid, bits, lane) : 0.0f);
-      if (sum == infinity) norm = inverse_norm(scaled) * norm_scale;
+      if (sum == infinity) norm = scaled == infinity ? 0.0f : inverse_norm(scaled) * norm_scale;
     }
     if (code < 0 || sum != sum) norm = __uint_as_float(0x7fffffffu);
     if (present && lane == 0) static_cast<float*>(args.inv_norms.data)[token * args.inv_norms.stride[0]] = norm;

@@ -119,7 +119,8 @@ enum {
 
 /* fused_head_forward: dense_forward of Q against E = H W^T + bias, which is never written to memory.
  * Sizes: as in dense_forward, with d_out features a projected token (1 to 512) from d_model (1 to 8,192). E is summed
- * in float32, with MSJ_FLAG_NORMALIZE divided by max(|row|, 1e-12) (Q is not), and rounded to the matrices' dtype. */
+ * in float32, with MSJ_FLAG_NORMALIZE divided by max(|row|, 1e-12) (Q is not), and rounded to the matrices' dtype.
+ * Calls with several queries may need a workspace. */
 enum {
   MSJ_FUSED_HEAD_FORWARD_Q = 0,         /* [Nq, Lq, d_out] MSJ_BF16, MSJ_F16 or MSJ_F32 */
   MSJ_FUSED_HEAD_FORWARD_H = 1,         /* [Nd, Ld, d_model] hidden states, dtype of Q */

@@ -535,7 +535,7 @@ struct FusedHeadForward {
   Tensor argmax{};     // [Nq, Nd, Lq] i32, result; optional
   bool normalize = false;
   EmptyDoc empty_doc = EmptyDoc::zero;
-  Launch launch{};
+  Launch launch{};  // several queries may need a workspace
 
   Call call() const {
     Call result(MSJ_FUSED_HEAD_FORWARD);

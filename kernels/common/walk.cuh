@@ -98,7 +98,7 @@ struct Cursor {
       length = min(max(next_length, 0), walk.longest);
     }
     next_length = walk.read_length(document + walk.document_step);
-    tiles = max((length + walk.tile_rows - 1) / walk.tile_rows, 1);
+    tiles = length > 0 ? (length - 1) / walk.tile_rows + 1 : 1;
     chunk = tile = k_block = 0;
   }
 };

@@ -10,7 +10,9 @@ Arguments::Arguments(const BoundCall &call, void *workspace) {
     const TensorView &tensor = call.operands[i];
     push(tensor.present ? reinterpret_cast<std::uintptr_t>(tensor.data) : 0);
     for (int r = 0; r < op.operands[i].rank; ++r) {
-      push(std::bit_cast<std::uint64_t>(tensor.strides[static_cast<std::size_t>(r)]));
+      // A present operand without elements may come with null and strides of 0, as an absent one has: it gets others.
+      const bool is_empty = tensor.present && tensor.data == nullptr;
+      push(std::bit_cast<std::uint64_t>(is_empty ? 1 : tensor.strides[static_cast<std::size_t>(r)]));
     }
   }
   for (std::size_t i = 0; i < op.sizes.size(); ++i) push(std::bit_cast<std::uint64_t>(call.sizes[i]));

@@ -296,18 +296,22 @@ void bind_params(const OpSpec &op, const msj_call &call, BoundCall &bound) {
   }
 }
 
-// What bulk copies take as an outer dimension: coordinates are int32, and a stride has 40 bits of bytes.
+constexpr std::int64_t kBulkRows = std::int64_t{1} << 31;  // coordinates of bulk copies are int32
+
+// What bulk copies take as an outer dimension; a stride has 40 bits of bytes.
 bool is_bulk_dimension(std::int64_t size, std::int64_t stride, std::int64_t element_bytes) {
-  constexpr std::int64_t kSizes = std::int64_t{1} << 31;
   constexpr std::int64_t kStrides = std::int64_t{1} << 40;
   if (size == 1) return true;
-  return size < kSizes && stride > 0 && stride < kStrides / element_bytes && stride * element_bytes % 16 == 0;
+  return size < kBulkRows && stride > 0 && stride < kStrides / element_bytes && stride * element_bytes % 16 == 0;
 }
 
 bool is_aligned16(const TensorView &tensor) {
-  if (!has_elements(tensor)) return true;
-  if (reinterpret_cast<std::uintptr_t>(tensor.data) % 16 != 0) return false;
   const auto inner = static_cast<std::size_t>(tensor.rank - 1);
+  if (!has_elements(tensor)) {  // kernels count its rows all the same
+    return std::all_of(tensor.shape.begin(), tensor.shape.begin() + inner,
+                       [](std::int64_t size) { return size < kBulkRows; });
+  }
+  if (reinterpret_cast<std::uintptr_t>(tensor.data) % 16 != 0) return false;
   if (tensor.shape[inner] != 1 && tensor.strides[inner] != 1) return false;
   for (std::size_t i = 0; i < inner; ++i) {
     if (!is_bulk_dimension(tensor.shape[i], tensor.strides[i], bytes(tensor.dtype))) return false;

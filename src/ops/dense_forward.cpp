@@ -143,7 +143,7 @@ const OpSpec &dense_forward_spec() {
       .id = MSJ_DENSE_FORWARD,
       .name = "dense_forward",
       .doc = "MaxSim of bf16, fp16 or fp32 token vectors",
-      .tuning_epoch = 1,
+      .tuning_epoch = 2,  // 2: the hopper path came
       .sizes = kSizes,
       .operands = kOperands,
       .features = kFeatures,

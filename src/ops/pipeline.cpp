@@ -261,12 +261,17 @@ void Pipeline::launch(const BoundCall &call, const Ready &ready, const LaunchSit
 }
 
 Pipeline::Measurement Pipeline::measure(const BoundCall &call, const LaunchSite &site) {
-  if (frozen_.load()) throw_error(MSJ_ERROR_COLD, "the context is frozen; nothing is measured in it");
+  if (frozen_.load()) {
+    throw_error(MSJ_ERROR_COLD, "the context is frozen; nothing is measured in it (msj_freeze with 0 ends that)");
+  }
   Gpu &gpu = this->gpu();
   const cuda::Driver &driver = *gpu.driver;
   const auto context = cuda::context_of_call(driver, gpu.primaries, site.stream, site.device);
   cuda::require_device(driver, context.context, site.stream, site.device);
   const cuda::ContextGuard current(driver, context.context);
+  if (cuda::is_capturing(driver, site.stream)) {
+    throw_error(MSJ_ERROR_COLD, "the stream is capturing; measure before its capture begins");
+  }
   const cuda::DeviceInfo &info = device(site.device);
   const auto timer = world_.make_timer(gpu.driver, log_);
   const tune::AutotuneKey key = autotune_key(call);

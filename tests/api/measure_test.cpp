@@ -99,6 +99,14 @@ TEST_CASE("what can't be measured is said") {
   CHECK(msj_measure(session.get(), &call.call(), &text) == MSJ_ERROR_INVALID_ARGUMENT);
   call.call().device = 7;
   CHECK(msj_measure(session.get(), &call.call(), &text) == MSJ_ERROR_INVALID_ARGUMENT);
+  const CUstream stream = gpu->create_stream(gpu->create_context(0), CU_STREAM_NON_BLOCKING);
+  OpCall captured(shape);
+  captured.call().stream = stream;
+  gpu->set_capture(stream, CU_STREAM_CAPTURE_STATUS_ACTIVE);
+  CHECK(msj_measure(session.get(), &captured.call(), &text) == MSJ_ERROR_COLD);
+  CHECK(last_error_has("capturing"));
+  gpu->set_capture(stream, CU_STREAM_CAPTURE_STATUS_NONE);
+  CHECK(session.stats().nvrtc_invocations == 0);
   shape.sizes[0] = 0;
   OpCall empty(shape);
   CHECK(msj_measure(session.get(), &empty.call(), &text) == MSJ_ERROR_INVALID_ARGUMENT);

@@ -19,8 +19,8 @@ def writes_a_file_before_main():
 
 def limit_files(size):
     """Runs in the child: no file may grow beyond `size`, as if the disk were full then; works for every user."""
-    if not writes_a_file_before_main():
-        signal.signal(signal.SIGXFSZ, signal.SIG_DFL)  # Python ignores it, as not every caller does
+    # Ends a program by default. Python ignores it, and has undone that for the child by now.
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN if writes_a_file_before_main() else signal.SIG_DFL)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
 
 

@@ -27,6 +27,7 @@ std::vector<std::pair<std::string_view, std::int64_t>> residual_sizes(std::int64
 std::vector<Target> targets() {
   return {{MSJ_FP8_FORWARD, {DType::fp8_e4m3, DType::fp8_e4m3}, {{"d", 128}}},
           {MSJ_FP8_FORWARD, {DType::fp8_e5m2, DType::fp8_e4m3}, {{"d", 300}}},
+          {MSJ_FP8_FORWARD, {DType::fp8_e4m3, DType::fp8_e5m2}, {{"d", 48}}},
           {MSJ_FUSED_HEAD_FORWARD, {DType::bf16}, {{"d_out", 128}, {"d_model", 384}}},
           {MSJ_FUSED_HEAD_FORWARD, {DType::f16}, {{"d_out", 100}, {"d_model", 200}}},
           {MSJ_FUSED_HEAD_FORWARD, {DType::f32}, {{"d_out", 64}, {"d_model", 96}}},

@@ -101,6 +101,30 @@ TEST_CASE("an absent operand is null") {
   CHECK(words[arguments.words() - 1] == 0);  // workspace
 }
 
+TEST_CASE("a present operand without elements is told from an absent one, whatever strides it came with") {
+  const OpSpec &op = *ops::find_op("residual_norms")->spec;
+  CallShape shape = small_call(op);
+  shape.sizes[static_cast<std::size_t>(find_named(op.sizes, "Nd"))] = 0;
+  for (const bool present : {true, false}) {
+    OpCall call(shape);
+    for (const char *name : {"d_starts", "d_lengths"}) {
+      msj_tensor &tensor = call.tensor(name);
+      if (present)
+        tensor.data = nullptr, tensor.strides[0] = 0;
+      else
+        tensor = {};
+    }
+    const BoundCall bound = ops::bind(call.call(), ops::DataRule::needed);
+    jit::Arguments arguments(bound, nullptr);
+    const auto *words = static_cast<const std::uint64_t *>(*arguments.kernel_params());
+    std::size_t at = 0;  // of d_starts
+    for (int i = 0; i < MSJ_RESIDUAL_NORMS_D_STARTS; ++i)
+      at += 1 + static_cast<std::size_t>(op.operands[static_cast<std::size_t>(i)].rank);
+    CHECK(words[at] == 0);
+    CHECK((words[at + 1] != 0) == present);
+  }
+}
+
 // The toolkit's header may align its own type more.
 TEST_CASE("a tensor map lies at the next multiple of 64 bytes, however many words an op has before it") {
   for (const ops::Op &op : ops::all_ops()) {

@@ -103,6 +103,26 @@ TEST_CASE("a tensor without elements needs no data and may have any strides") {
   CHECK_FALSE(ops::has_no_result(bound));
 }
 
+// Rows of nothing are counted by the kernel too, in 32 bits where it has tensor maps.
+TEST_CASE("a tensor of 2^31 rows is not of class aligned16, with elements or without") {
+  const OpSpec &op = *ops::find_op("dense_forward")->spec;
+  for (const std::int64_t tokens : {0, 1}) {
+    CallShape shape = small_call(op);
+    OpCall call(shape);
+    call.tensor("d").shape[1] = tokens;
+    call.tensor("d").strides[0] = 128;
+    for (const std::int64_t documents : {(std::int64_t{1} << 31) - 1, std::int64_t{1} << 31, std::int64_t{1} << 32}) {
+      CAPTURE(documents);
+      call.tensor("d").shape[0] = documents;
+      call.tensor("scores").shape[1] = documents;
+      call.tensor("scores").strides[0] = documents;
+      for (const char *name : {"d_mask", "d_lengths", "argmax", "q_mask"}) call.tensor(name) = {};
+      CHECK((ops::bind(call.call(), ops::DataRule::needed).layout == Layout::aligned16) ==
+            (documents < std::int64_t{1} << 31));
+    }
+  }
+}
+
 TEST_CASE("params: defaults, and what is given") {
   const OpSpec &op = *ops::find_op("dense_forward")->spec;
   OpCall call(small_call(op));

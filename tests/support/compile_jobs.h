@@ -74,6 +74,13 @@ class CompileJobs {
 
   [[nodiscard]] std::size_t size() const { return jobs_.size(); }
 
+  // Keeps jobs first, first + step, ...
+  void thin(std::size_t first, std::size_t step) {
+    std::vector<jit::Specialization> kept;
+    for (std::size_t i = first; i < jobs_.size(); i += step) kept.push_back(std::move(jobs_[i]));
+    jobs_ = std::move(kept);
+  }
+
   // Compiles all of them; one failed check for each that does not compile or spills.
   void check_all() {
     std::vector<std::string> problems(jobs_.size());
