@@ -92,6 +92,7 @@ Json one_op(const OpSpec &op) {
   }
   json["operands"] = operands(op);
   json["features"] = features(op);
+  json["representative_features"] = feature_names(op, op.representative_features);  // of sweeps
   json["params"] = Json::array();
   for (const ParamSpec &param : op.params) {
     Json values = Json::object();

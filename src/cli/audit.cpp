@@ -1,9 +1,10 @@
 // `audit`: is one winner for all feature sets, and for all sizes of a bucket, the right one? Every feature set is timed
 // with every candidate; its regret is the time of the shared winner over that of its own best, minus 1. Then the
-// winner's regret at the least, middle and largest sizes of the bucket.
+// winner's regret at the least, middle and largest sizes of the bucket, with the features that sweeps are done with.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <memory>
 #include <set>
 #include <string>
@@ -51,11 +52,24 @@ struct Audit {
   std::vector<Regret> sizes;
 };
 
-// Sizes as one of the measurement's places in the bucket gives them.
-SizeMap sizes_from(const Json &place) {
+// Sizes as one of the measurement's places in the bucket gives them. Static ones stay as asked for: the bucket has them
+// rounded up, which may be another layout class with another winner.
+SizeMap sizes_from(const OpInfo &op, const Json &place, const SizeMap &asked) {
   SizeMap sizes;
-  for (const auto &[name, value] : place.items()) sizes[name] = value.get<std::int64_t>();
+  for (const SizeInfo &size : op.sizes) {
+    sizes[size.name] = size.is_static ? asked.at(size.name) : place.at(size.name).get<std::int64_t>();
+  }
   return sizes;
+}
+
+// Without a sweep and an entry there is no winner, and the regret is the default config's.
+void note_default(const Audit &audit, Console &console) {
+  const bool is_default =
+      std::ranges::any_of(audit.features, [](const Regret &row) { return row.source == "default"; });
+  if (!is_default) return;
+  console.note(
+      "'shared' is the untuned default config, no sweep's winner: no entry serves these sizes, or "
+      "MAXSIM_JIT_TUNE is off");
 }
 
 Audit run_all(const OpInfo &op, const AuditOptions &options, const maxsim_jit::Context &context, Console &console) {
@@ -78,10 +92,10 @@ Audit run_all(const OpInfo &op, const AuditOptions &options, const maxsim_jit::C
     console.progress("audit", ++done, total);
   }
   for (const char *place : kPlaces) {
-    const SizeMap at = sizes_from(last.at("bucket").at(place));
+    const SizeMap at = sizes_from(op, last.at("bucket").at(place), sizes);
     std::string what = place;
     for (const auto &[name, size] : at) what += fmt::format(" {}={}", name, size);
-    audit.sizes.push_back(regret_of(what, measured(at, 0)));
+    audit.sizes.push_back(regret_of(what, measured(at, op.representative_features)));
     console.progress("audit", ++done, total);
   }
   console.clear_bar();
@@ -97,6 +111,7 @@ Json to_json(const std::vector<Regret> &regrets, const char *name) {
                     {"best_ms", regret.best_ms},
                     {"dispersion", regret.dispersion},
                     {"shared", regret.shared},
+                    {"source", regret.source},
                     {"best", regret.best}});
   }
   return json;
@@ -112,7 +127,8 @@ void print_report(const AuditOptions &options, const OpInfo &op, const Audit &au
                 {"sizes", to_json(audit.sizes, "sizes")},
                 {"median_regret", of_features.median},
                 {"worst_regret", of_features.worst},
-                {"worst_regret_of_sizes", of_sizes.worst}});
+                {"worst_regret_of_sizes", of_sizes.worst},
+                {"features_of_sizes", set_text(op, op.representative_features)}});
     return;
   }
   std::vector<std::vector<std::string>> rows = {{"", "regret", "shared ms", "best ms", "noise", "its own best"}};
@@ -124,15 +140,17 @@ void print_report(const AuditOptions &options, const OpInfo &op, const Audit &au
     }
   }
   print_text(table(std::move(rows)));
-  print_text(fmt::format("shared: {}\nregret over {} feature sets: median {}, worst {}; over sizes: worst {}\n",
-                         audit.features.front().shared, audit.features.size(), percent(of_features.median),
-                         percent(of_features.worst), percent(of_sizes.worst)));
+  print_text(fmt::format("shared: {} ({})\nregret over {} feature sets: median {}, worst {}; over sizes: worst {}\n",
+                         audit.features.front().shared, audit.features.front().source, audit.features.size(),
+                         percent(of_features.median), percent(of_features.worst), percent(of_sizes.worst)));
 }
 
 int run_audit(const AuditOptions &options, const std::vector<OpInfo> &ops, Console &console) {
   const OpInfo &op = find_op(ops, options.op);
   const maxsim_jit::Context context = make_context(console);
-  print_report(options, op, run_all(op, options, context, console));
+  const Audit audit = run_all(op, options, context, console);
+  note_default(audit, console);
+  print_report(options, op, audit);
   return kExitOk;
 }
 

@@ -100,6 +100,11 @@ OpInfo parse_op(const json &value) {
   for (const json &size : value.at("sizes")) op.sizes.push_back(parse_size(size));
   for (const json &operand : value.at("operands")) op.operands.push_back(parse_operand(operand));
   for (const json &feature : value.at("features")) op.features.push_back(parse_feature(feature));
+  for (const json &name : value.value("representative_features", json::array())) {
+    const auto found = std::ranges::find(op.features, name.get<std::string>(), &FeatureInfo::name);
+    if (found == op.features.end()) failure("the library describes sweeps of {} with an unknown feature", op.name);
+    op.representative_features |= FeatureSet{1} << (found - op.features.begin());
+  }
   for (const json &extent : value.value("extents", json::array())) op.extents.push_back(parse_extent(extent));
   for (const json &param : value.at("params")) op.params.push_back(parse_param(param));
   // An operand that follows another accepts what that one does.

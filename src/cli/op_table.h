@@ -78,6 +78,7 @@ struct OpInfo {
   std::vector<SizeInfo> sizes;
   std::vector<OperandInfo> operands;
   std::vector<FeatureInfo> features;
+  FeatureSet representative_features = 0;  // that sweeps are done with
   std::vector<ParamInfo> params;
   std::vector<ExtentInfo> extents;
 

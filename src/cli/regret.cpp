@@ -34,6 +34,7 @@ Regret regret_of(const std::string &what, const Json &measurement) {
           time(*best),
           config_text(shared),
           config_text(best->at("config")),
+          measurement.value("source", ""),
           std::max(of_shared->at("dispersion").get<double>(), best->at("dispersion").get<double>())};
 }
 

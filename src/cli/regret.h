@@ -17,6 +17,7 @@ struct Regret {
   double best_ms = 0;    // the fastest candidate's
   std::string shared;    // their configs, as text
   std::string best;
+  std::string source;     // of the shared one: "tuned", "shipped" or "default"
   double dispersion = 0;  // of the two times, the larger: what is below it is noise
   [[nodiscard]] double ratio() const { return shared_ms / best_ms - 1; }
 };

@@ -67,6 +67,7 @@ TEST_CASE("describe: every op as its table declares it") {
       CHECK(described["operands"][k]["optional"] == op.operands[k].optional);
     }
     CHECK(described["features"].size() == op.features.size());
+    CHECK(described["representative_features"] == Json(feature_names(op, op.representative_features)));
     CHECK(described["sizes"].size() == op.sizes.size());
     CHECK(described["params"].size() == op.params.size());
   }

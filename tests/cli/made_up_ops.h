@@ -33,6 +33,7 @@ inline constexpr std::string_view kMadeUpOps = R"({
      "features": [{"name": "d_mask", "source": "presence", "operand": "d_mask"},
                   {"name": "normalize", "source": "flag", "flag": 4},
                   {"name": "save_argmax", "source": "presence", "operand": "argmax"}],
+     "representative_features": ["normalize"],
      "params": [{"name": "empty_doc", "id": 1, "kind": "int", "default": 0, "min": 0, "max": 1}]},
     {"name": "scaled", "id": 2,
      "sizes": [{"name": "Nq", "static": false, "max": 0}, {"name": "Lq", "static": false, "max": 0},

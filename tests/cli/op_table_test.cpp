@@ -29,7 +29,9 @@ TEST_CASE("a described op is read whole") {
   CHECK(op.find_operand("h") == nullptr);
   CHECK(op.features[1].flag == 4);
   CHECK(op.features[2].operand == "argmax");
+  CHECK(op.representative_features == 2);
   CHECK(find_op(ops, "scaled").features[0].source == FeatureInfo::Source::rank);
+  CHECK(find_op(ops, "scaled").representative_features == 0);
 }
 
 TEST_CASE("feature sets have the names of their bits") {

@@ -11,7 +11,7 @@ namespace {
 Json config(int block) { return {{"path", "portable"}, {"tunables", {{"block", block}}}}; }
 
 Json measurement(int shared) {
-  Json json = {{"config", config(shared)}};
+  Json json = {{"config", config(shared)}, {"source", "tuned"}};
   json["candidates"] = {{{"config", config(1)}, {"milliseconds", 2.0}, {"dispersion", 0.01}},
                         {{"config", config(2)}, {"milliseconds", 1.6}, {"dispersion", 0.02}},
                         {{"config", config(3)}, {"rejected", "too much shared memory"}}};
@@ -26,6 +26,7 @@ TEST_CASE("the shared winner's time over the best one's") {
   CHECK(regret.ratio() == doctest::Approx(0.25));
   CHECK(regret.shared == "portable block=1");
   CHECK(regret.best == "portable block=2");
+  CHECK(regret.source == "tuned");
   CHECK(regret.dispersion == 0.02);
   CHECK(regret_of("", measurement(2)).ratio() == 0);
 }
@@ -38,7 +39,7 @@ TEST_CASE("a winner that could not be timed is a failure, not a regret") {
 TEST_CASE("median and worst of any number") {
   const auto of = [](std::initializer_list<double> ratios) {
     std::vector<Regret> regrets;
-    for (const double ratio : ratios) regrets.push_back({"", 1 + ratio, 1, "", "", 0});
+    for (const double ratio : ratios) regrets.push_back({"", 1 + ratio, 1, "", "", "", 0});
     return summary_of(regrets);
   };
   CHECK(of({}).worst == 0);
