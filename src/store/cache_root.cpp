@@ -327,7 +327,7 @@ void CacheRoot::verify_layer(const Layer &layer, std::vector<Found> &found,
   const auto refused = [&](const Opened &what) { found.push_back({what.path, what.problem}); };
   const auto on_file = [&](const Visit &visit) {
     if (is_temporary(visit.name)) {
-      found.push_back({visit.path(), "is a leftover: the temporary of a write that was interrupted or is under way"});
+      if (is_leftover(visit)) found.push_back({visit.path(), "is a leftover: the temporary of an interrupted write"});
       return;
     }
     Opened file = open_file(*files_, visit.folder, visit.name, O_RDONLY);

@@ -74,8 +74,8 @@ class CacheRoot {
     std::string problem;   // "" for a file that is right
     bool is_root = false;  // no file: a layer's root, none of whose files can be used
   };
-  // Every file of every layer: trust first, then `check` on its relative path and bytes ("" if valid). Temporaries are
-  // named as leftovers; lock files and roots appear only if they are wrong.
+  // Every file of every layer: trust first, then `check` on its relative path and bytes ("" if valid). Temporaries
+  // appear only as leftovers of an hour or more; lock files and roots only if they are wrong.
   [[nodiscard]] std::vector<Found> verify(
       const std::function<std::string(const std::string &, std::string_view)> &check);
   // Removes everything of ours below the writable layer's root (v1/), nothing else; returns the files removed. A lock

@@ -9,7 +9,6 @@
 #include "store/lock.h"
 #include "store/path.h"
 #include "store/publish.h"
-#include "store/walk.h"
 
 namespace msj::store {
 
@@ -35,8 +34,7 @@ std::vector<Kept> files_below(Files &files, const Opened &folder, const std::str
                               const Eviction &eviction) {
   std::vector<Kept> kept;
   const auto on_file = [&](const Visit &visit) {
-    const bool stale = is_temporary(visit.name) && older_than(visit.status, kTemporarySeconds);
-    if (stale && is_gone(files.remove(visit.folder.handle.get(), visit.name))) return;
+    if (is_leftover(visit) && is_gone(files.remove(visit.folder.handle.get(), visit.name))) return;
     const struct timespec &used = visit.status.st_mtim;
     if (!is_temporary(visit.name) && !visit.name.ends_with(".cubin")) return;  // not ours: neither counted nor removed
     kept.push_back({used.tv_sec, used.tv_nsec, visit.relative, visit.status.st_size});
@@ -62,6 +60,8 @@ bool remove_below(Files &files, const Opened &folder, std::string_view below, co
 }
 
 }  // namespace
+
+bool is_leftover(const Visit &visit) { return is_temporary(visit.name) && older_than(visit.status, kTemporarySeconds); }
 
 std::int64_t evict_files(Files &files, const Opened &folder, const std::string &relative, const Eviction &eviction) {
   std::vector<Kept> kept = files_below(files, folder, relative, eviction);

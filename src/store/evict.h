@@ -6,6 +6,7 @@
 #include <string>
 
 #include "store/trust.h"
+#include "store/walk.h"
 
 namespace msj::store {
 
@@ -15,9 +16,12 @@ struct Eviction {
   std::function<void(const Opened &refused)> refused;  // what could not be looked at or removed
 };
 
+// A temporary older than an hour. Younger ones count as being written: the writer may be on another machine.
+[[nodiscard]] bool is_leftover(const Visit &visit);
+
 // If the cubins below `folder` (which is at `relative`), with temporaries, take more than the limit, removes those used
-// longest ago until they take 7/8 of it, so that a full cache isn't combed at every new file. Temporaries older than an
-// hour go in any case. Use is the modification time, which hits refresh. Returns the bytes that remain.
+// longest ago until they take 7/8 of it, so that a full cache isn't combed at every new file. Leftovers go in any case.
+// Use is the modification time, which hits refresh. Returns the bytes that remain.
 std::int64_t evict_files(Files &files, const Opened &folder, const std::string &relative, const Eviction &eviction);
 
 // Removes lock files older than a day that nobody holds.

@@ -164,6 +164,17 @@ class DoctorTest(CommandTest):
         self.run_command("cache", "clear")
         self.assert_ok(self.doctor()["cache files"], "all valid")
 
+    def test_a_file_that_is_being_written(self):
+        self.sound_nvrtc()
+        self.run_command(*WARM)
+        temporary = next(self.cache.rglob("*.cubin")).parent / ".tmp-1-00"
+        temporary.write_bytes(b"half")
+        self.assert_ok(self.doctor()["cache files"], "all valid")
+        self.run_command("cache", "verify")
+        os.utime(temporary, (0, 0))  # what nobody writes any more
+        self.assert_warning(self.doctor()["cache files"], ["1 of", "not valid", temporary, "interrupted"], ["cache clear"])
+        self.assertIn(f"{temporary}: is a leftover", self.run_command("cache", "verify", code=1).stdout)
+
     def test_layers(self):
         sound, missing, open_to_all = (self.directory / name for name in ("sound", "missing", "open"))
         sound.mkdir(mode=0o755)

@@ -375,6 +375,8 @@ TEST_CASE("verify names everything that is wrong, in every layer, and the rest a
   make_layer(scratch / "rw", "v1/d/bad.json", "bad");
   make_layer(scratch / "ro", "v1/low.json", "bad");
   write_file(scratch / "rw/v1/d/.tmp-1-00", "half");
+  age(scratch / "rw/v1/d/.tmp-1-00", 3700);
+  write_file(scratch / "rw/v1/d/.tmp-1-01", "being written, as far as anybody can know");
   write_file(scratch / "rw/v1/d/group.json", "good");
   mode(scratch / "rw/v1/d/group.json", 0664);
   REQUIRE(::symlink("nowhere", (scratch / "rw/v1/d/link.json").c_str()) == 0);
@@ -394,7 +396,7 @@ TEST_CASE("verify names everything that is wrong, in every layer, and the rest a
     text += path.substr(scratch.path().size()) + (is_root ? " (root) " : " ") + problem + "\n";
   }
   CHECK(text ==
-        "/rw/v1/d/.tmp-1-00 is a leftover: the temporary of a write that was interrupted or is under way\n"
+        "/rw/v1/d/.tmp-1-00 is a leftover: the temporary of an interrupted write\n"
         "/rw/v1/d/bad.json is not good\n"
         "/rw/v1/d/fifo.json is a FIFO, not a file\n"
         "/rw/v1/d/folder.json is a directory, not a file\n"
