@@ -156,9 +156,9 @@ LaunchList hopper_geometry(const GeometryQuery &query) {
 }
 
 std::size_t hopper_workspace(const GeometryQuery &query) {
-  return static_cast<std::size_t>(
-      fused_head_hopper_workspace_bytes(fused_head_hopper_tile(query.config), hopper_sizes(query), query.sm_count,
-                                        ((query.features >> save_argmax) & 1U) != 0));
+  return static_cast<std::size_t>(fused_head_hopper_workspace_bytes(fused_head_hopper_tile(query.config),
+                                                                    hopper_sizes(query), query.sm_count,
+                                                                    ((query.features >> save_argmax) & 1U) != 0));
 }
 
 constexpr std::array<PathSpec, 2> kPaths = {{
