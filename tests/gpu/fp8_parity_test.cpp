@@ -18,8 +18,8 @@ using namespace msj::gpu;
 namespace {
 
 constexpr double kBound = 2e-4;
-// Of values over all of fp8's range on Hopper's own path (class aligned16), whose tensor cores align the 32 terms of one
-// product by the largest and cut them to about 13 bits, before anything can be summed in float32.
+// Of values over all of fp8's range on Hopper's own path (class aligned16), whose tensor cores align the 32 terms of
+// one product by the largest and cut them to about 13 bits, before anything can be summed in float32.
 constexpr double kWideBoundOfHopper = 2e-3;
 constexpr double kLongest = 3'000;
 constexpr std::int64_t kMostElements = 4'194'304;  // of a matrix, which the host makes one by one
@@ -82,8 +82,7 @@ void prepare_all(const maxsim_jit::Context &context, const std::vector<OpProblem
 }
 
 double bound_of(const OpProblem &p) {
-  const bool is_hopper =
-      Gpu::get().info().architecture.compute_capability == 90 && layout_of(p) == Layout::aligned16;
+  const bool is_hopper = Gpu::get().info().architecture.compute_capability == 90 && layout_of(p) == Layout::aligned16;
   return is_hopper && p.fill == Fill::wide ? kWideBoundOfHopper : kBound;
 }
 
