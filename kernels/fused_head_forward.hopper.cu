@@ -231,8 +231,7 @@ __device__ __forceinline__ void load_queries(const Args& args, int lane) {
 
 // This warp is done with what a barrier guards.
 __device__ __forceinline__ void release(unsigned long long& barrier, int lane) {
-  __syncwarp();
-  if (lane == 0) ptx::barrier_arrive(ptx::shared_address(&barrier));
+  ptx::barrier_arrive_warp(ptx::shared_address(&barrier), lane);
 }
 
 // E of a warpgroup's rows as fragments: 4 words for each 16 of d_out.
@@ -561,11 +560,11 @@ __device__ __forceinline__ void init_barriers() {
   };
   for (int stage = 0; stage < stages; ++stage) {
     init(small().full[stage], 1);
-    init(small().free[stage], scoring_warps);
+    init(small().free[stage], scoring_warps * ptx::arriving_lanes);
   }
   for (int slot = 0; slot < query_buffers; ++slot) {
     init(small().query_full[slot], 1);
-    init(small().query_free[slot], scoring_warps);
+    init(small().query_free[slot], scoring_warps * ptx::arriving_lanes);
   }
   init(small().w_full, 1);
   ptx::barrier_init_done();

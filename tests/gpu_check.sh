@@ -98,8 +98,15 @@ run_tests() {  # run_tests JOBS [ctest's options]
   (cd "$build" && ctest -L '^gpu$' --output-on-failure --no-tests=error -V -j "$jobs" "$@")
 }
 
-# The kernels, their candidates and every feature set once without the sanitizer, which compiles them.
+# The kernels, their candidates and every feature set once without the sanitizer, which compiles them. racecheck follows
+# a barrier in shared memory by who arrives at it: it looks at kernels in which every lane does.
+racecheck_kernels() {
+  cp -r kernels "$cache/kernels" &&
+    sed -i 's/^constexpr int arriving_lanes = 1;/constexpr int arriving_lanes = 32;/' "$cache/kernels/common/hopper/mbarrier.cuh" &&
+    grep -q 'arriving_lanes = 32;' "$cache/kernels/common/hopper/mbarrier.cuh"
+}
 sanitize() {  # sanitize TOOL SECONDS, of each of the two files
+  [ "$1" != racecheck ] || export MAXSIM_JIT_KERNEL_DIR=$cache/kernels
   MSJ_GPU_SECONDS=$2 compute-sanitizer --tool "$1" --error-exitcode 9 --print-limit 20 \
     "$bin/msj_gpu_tests" --source-file='*sanitizer_test.cpp'
 }
@@ -198,7 +205,10 @@ if wanted sanitizer; then
   if command -v compute-sanitizer >/dev/null; then
     : >"$out/memcheck.log"
     : >"$out/racecheck.log"
+    racecheck_kernels
     step 'sanitizer problems, plain' 60 "$out/memcheck.log" "$bin/msj_gpu_tests" --source-file='*sanitizer_test.cpp'
+    step 'the same, every lane arriving' 60 "$out/racecheck.log" env MAXSIM_JIT_KERNEL_DIR="$cache/kernels" \
+      "$bin/msj_gpu_tests" --source-file='*sanitizer_test.cpp'
     # Both at once: most of their time is the host's. A subshell's failures are counted below.
     (step memcheck 160 "$out/memcheck.log" bash -c 'sanitize memcheck 70') &
     memcheck=$!

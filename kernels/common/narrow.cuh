@@ -16,10 +16,6 @@ __device__ __forceinline__ unsigned pair_f16(float low, float high) {
   return pair;
 }
 
-__device__ __forceinline__ void store_shared_4(unsigned address, unsigned v) {
-  asm volatile("st.shared.u32 [%0], %1;" ::"r"(address), "r"(v) : "memory");
-}
-
 }  // namespace msj::ptx
 
 namespace msj {

@@ -8,13 +8,6 @@ __device__ __forceinline__ unsigned shared_address(const void* pointer) {
   return static_cast<unsigned>(__cvta_generic_to_shared(pointer));
 }
 
-// Copies `bytes` (0 to 16) of the 16 at `source` and zero-fills the rest; what lies past `bytes` is never read.
-__device__ __forceinline__ void copy_16(unsigned destination, const void* source, int bytes) {
-  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(destination),
-               "l"(__cvta_generic_to_global(source)), "r"(bytes)
-               : "memory");
-}
-
 // Copies all 16 bytes or zero-fills them, reading nothing.
 __device__ __forceinline__ void copy_16_if(unsigned destination, const void* source, bool present) {
   asm volatile(
@@ -32,6 +25,52 @@ __device__ __forceinline__ void copy_4_if(unsigned destination, const void* sour
       : "memory");
 }
 
+// The compiler can't tell what x is from here on, nor move what depends on it to before this place.
+__device__ __forceinline__ void hold(int& x) { asm volatile("" : "+r"(x)::"memory"); }
+
+// Reads of what is used once and not written in this kernel, past L1.
+__device__ __forceinline__ int load_global_4(const int* source) {
+  int v;
+  asm volatile("ld.global.nc.L1::no_allocate.s32 %0, [%1];" : "=r"(v) : "l"(__cvta_generic_to_global(source)));
+  return v;
+}
+__device__ __forceinline__ uint4 load_global_16(const void* source) {
+  uint4 v;
+  asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+               : "l"(__cvta_generic_to_global(source)));
+  return v;
+}
+// Of what is used again and again, from L1.
+__device__ __forceinline__ uint4 load_kept_16(const void* source) {
+  uint4 v;
+  asm volatile("ld.global.nc.L1::evict_last.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+               : "l"(__cvta_generic_to_global(source)));
+  return v;
+}
+// `count` words, aligned to as many of them as one read takes.
+template <int count>
+__device__ __forceinline__ void load_global_words(unsigned (&v)[count], const void* source) {
+  const auto* words = static_cast<const unsigned*>(source);
+  if constexpr (count % 4 == 0) {
+#pragma unroll
+    for (int i = 0; i < count; i += 4) {
+      const uint4 four = load_global_16(words + i);
+      v[i] = four.x, v[i + 1] = four.y, v[i + 2] = four.z, v[i + 3] = four.w;
+    }
+  } else if constexpr (count % 2 == 0) {
+#pragma unroll
+    for (int i = 0; i < count; i += 2)
+      asm volatile("ld.global.nc.L1::no_allocate.v2.u32 {%0, %1}, [%2];"
+                   : "=r"(v[i]), "=r"(v[i + 1])
+                   : "l"(__cvta_generic_to_global(words + i)));
+  } else {
+#pragma unroll
+    for (int i = 0; i < count; ++i) v[i] = unsigned(load_global_4(reinterpret_cast<const int*>(words + i)));
+  }
+}
+
 __device__ __forceinline__ void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 
 // Waits until at most `pending` of this thread's newest groups are still in flight.
@@ -43,6 +82,10 @@ __device__ __forceinline__ void wait_copies() {
 __device__ __forceinline__ void store_shared(unsigned address, uint4 v) {
   asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w)
                : "memory");
+}
+
+__device__ __forceinline__ void store_shared_4(unsigned address, unsigned v) {
+  asm volatile("st.shared.u32 [%0], %1;" ::"r"(address), "r"(v) : "memory");
 }
 
 __device__ __forceinline__ uint4 load_shared_16(unsigned address) {
@@ -69,6 +112,11 @@ __device__ __forceinline__ unsigned load_shared_4(unsigned address) {
 template <class Words>
 __device__ __forceinline__ void load_shared_8(Words& v, unsigned address) {
   asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(v[0]), "=r"(v[1]) : "r"(address) : "memory");
+}
+
+// The barrier of `threads` threads with a number of its own, 1 to 15.
+__device__ __forceinline__ void named_barrier(int number, int threads) {
+  asm volatile("bar.sync %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
 
 // Four 8 x 8 matrices of 16-bit elements; lane l gives the address of row l % 8 of matrix l / 8.

@@ -73,6 +73,66 @@ struct WeightPairs {
   }
 };
 
+// The weights of neighbouring features, four at 1 or 2 bits, two at 4, one at 8, for each field that their indices make:
+// a row of 128 bytes, so that each lane (at 8 bytes, of each half) has a copy in banks of its own.
+struct FieldWeights {
+  static constexpr int features = nbits <= 2 ? 4 : nbits == 4 ? 2 : 1, words = features == 4 ? 2 : 1;
+  static constexpr int field_bits = features * nbits, fields = 1 << field_bits, copies = 32 / words;
+  unsigned word[fields][32];
+
+  // True: one of the weights that this thread has seen is no number.
+  __device__ __forceinline__ bool fill(const Args& args, int threads) {
+    bool is_special = false;
+    for (int at = threadIdx.x; at < fields * copies; at += threads) {
+      const int field = at / copies, copy = at % copies;
+      const unsigned indices = in_stream_order(field, field_bits);
+#pragma unroll
+      for (int w = 0; w < words; ++w) {
+        unsigned pair = 0;
+#pragma unroll
+        for (int i = 0; i < (features < 2 ? 1 : 2); ++i) {
+          const Centroid weight = weight_at(args, indices >> (2 * w + i) * nbits & ((1u << nbits) - 1));
+          const float value = Numeric<dtype::centroids>::widen(weight);
+          is_special |= value - value != 0.0f;
+          pair |= unsigned(weight) << (16 * i);
+        }
+        word[field][copy * words + w] = pair;
+      }
+    }
+    return is_special;
+  }
+
+  // One lane's view.
+  struct Lookup {
+    unsigned table, lane_bytes;
+    __device__ __forceinline__ Lookup(const FieldWeights& weights, int lane)
+        : table(ptx::shared_address(&weights)), lane_bytes(lane % copies * words * 4) {}
+
+    // Of features 4 s ... 4 s + 3, whose bits are in `bits` (s is known to the compiler).
+    __device__ __forceinline__ void quad(unsigned (&pair)[2], const unsigned* bits, int s) const {
+      if constexpr (features == 4) {
+        ptx::load_shared_8(pair, address(bits, 4 * s));
+      } else if constexpr (features == 2) {
+        pair[0] = ptx::load_shared_4(address(bits, 4 * s)), pair[1] = ptx::load_shared_4(address(bits, 4 * s + 2));
+      } else {
+#pragma unroll
+        for (int i = 0; i < 2; ++i)
+          pair[i] = __byte_perm(ptx::load_shared_4(address(bits, 4 * s + 2 * i)),
+                                ptx::load_shared_4(address(bits, 4 * s + 2 * i + 1)), 0x5410);
+      }
+    }
+
+   private:
+    // Of the row for the field that begins with feature f; a row is 2^7 bytes.
+    __device__ __forceinline__ unsigned address(const unsigned* bits, int f) const {
+      const unsigned word = bits[f * nbits / 32];
+      const int shift = field_shift(f * nbits % 32, field_bits);
+      constexpr unsigned mask = unsigned(fields - 1) << 7;
+      return table + (((shift > 7 ? word >> (shift - 7) : word << (7 - shift)) & mask) | lane_bytes);
+    }
+  };
+};
+
 // Of a pair of features from k on, what is below `limit`: weights past d may be anything.
 __device__ __forceinline__ unsigned pair_below(unsigned pair, int k, int limit) {
   return k + 1 < limit ? pair : k < limit ? pair & 0xffffu : 0u;

@@ -6,7 +6,8 @@
 // its neighbour in k.
 //
 // Elements at and past `limit` are never read. Copies are asynchronous (commit and wait are the caller's), but for 8- and
-// 16-bit elements of any layout, which pass through registers because cp.async moves no less than 4 bytes.
+// 16-bit elements of any layout and what is left of a row past its last whole 4 bytes, which pass through registers
+// because cp.async moves no less. (It can be told to take fewer than 16 bytes, but memcheck sees 16 read.)
 
 namespace msj {
 
@@ -66,10 +67,28 @@ struct TileLoader {
  private:
   static __device__ __forceinline__ int clamp(int elements) { return min(max(elements, 0), unit); }
 
+  // The first `bytes` of 16, at a row's end.
+  static __device__ __forceinline__ void load_part(unsigned destination, const void* source, int bytes) {
+    const auto* words = static_cast<const unsigned*>(source);
+#pragma unroll 1
+    for (int i = 0; i < 4; ++i) {
+      const int left = bytes - 4 * i;
+      if (sizeof(Element) == 4 || left <= 0 || left >= 4) {
+        ptx::copy_4_if(destination + 4 * i, words + i, left > 0);
+      } else {
+        unsigned word = 0;
+        for (int at = 0; at < left; at += int(sizeof(Element)))
+          word |= unsigned(*reinterpret_cast<const Element*>(static_cast<const char*>(source) + 4 * i + at)) << 8 * at;
+        ptx::store_shared_4(destination + 4 * i, word);
+      }
+    }
+  }
+
   static __device__ __forceinline__ void load_unit(unsigned destination, const Element* source, int k, int present,
                                                    long long inner_stride) {
     if constexpr (vector_loads) {
-      ptx::copy_16(destination, source + k, present * int(sizeof(Element)));
+      if (present == 0 || present == unit) ptx::copy_16_if(destination, source + k, present != 0);
+      else load_part(destination, source + k, present * int(sizeof(Element)));
     } else if constexpr (sizeof(Element) == 4) {
 #pragma unroll
       for (int i = 0; i < unit; ++i) ptx::copy_4_if(destination + 4 * i, source + (k + i) * inner_stride, i < present);

@@ -55,6 +55,10 @@ struct Walk {
   __device__ __forceinline__ long long read_start(long long document) const {
     return document < documents ? starts[document * start_stride] : 0;
   }
+  // Whether tokens first ... of a packed document are all there.
+  __device__ __forceinline__ bool is_inside(long long first, int length) const {
+    return length == 0 || (length > 0 && first >= 0 && first <= tokens - length);
+  }
 };
 
 struct Cursor {
@@ -92,7 +96,7 @@ struct Cursor {
   __device__ __forceinline__ void enter(const Walk& walk) {
     if constexpr (packed) {
       length = next_length, first = next_first;
-      if (length != 0 && (length < 0 || first < 0 || first > walk.tokens - length)) first = broken, length = 1;
+      if (!walk.is_inside(first, length)) first = broken, length = 1;
       next_first = walk.read_start(document + walk.document_step);
     } else {
       length = min(max(next_length, 0), walk.longest);

@@ -102,14 +102,15 @@ bool has_half_rows(std::span<const DType> dtypes) {
 
 // ---- table path --------------------------------------------------------------------------------------------------
 
-constexpr std::array<std::string_view, 4> kTableTunables = {"team", "stages", "min_blocks", "persistent"};
+constexpr std::array<std::string_view, 5> kTableTunables = {"team", "teams", "min_blocks", "persistent", "kept"};
 constexpr std::array<std::string_view, 2> kTableEntries = {"residual_forward_products", "residual_forward"};
 
 TableTile table_tile(const TileConfig &config) {
   return {.team = config.at("team"),
-          .stages = config.at("stages"),
+          .teams = config.at("teams"),
           .min_blocks = config.at("min_blocks"),
-          .persistent = config.at("persistent")};
+          .persistent = config.at("persistent"),
+          .kept = config.at("kept")};
 }
 
 TableSizes table_sizes(const Sizes &sizes) { return {sizes[Nq], sizes[Nd], sizes[Lq], sizes[K]}; }
@@ -122,12 +123,13 @@ std::string admission_of_table(const ConfigQuery &query) {
 }
 
 LaunchList geometry_of_table(const GeometryQuery &query) {
-  return table_launch(table_tile(query.config), table_sizes(query.sizes), static_cast<int>(query.static_sizes[d]),
-                      static_cast<int>(query.static_sizes[nbits]), query.sm_count);
+  return table_launch(table_tile(query.config), table_sizes(query.sizes), static_cast<int>(query.static_sizes[nbits]),
+                      query.sm_count);
 }
 
 std::size_t workspace_of_table(const GeometryQuery &query) {
-  return static_cast<std::size_t>(table_workspace_bytes(table_sizes(query.sizes)));
+  return static_cast<std::size_t>(table_workspace_bytes(
+      table_sizes(query.sizes), static_cast<int>(query.static_sizes[d]), static_cast<int>(query.static_sizes[nbits])));
 }
 
 // ---- gather path -------------------------------------------------------------------------------------------------
@@ -193,7 +195,7 @@ const OpSpec &residual_forward_spec() {
       .id = MSJ_RESIDUAL_FORWARD,
       .name = "residual_forward",
       .doc = "MaxSim over an index of centroid codes and residual bits, decompressed on the fly",
-      .tuning_epoch = 1,
+      .tuning_epoch = 2,
       .sizes = kSizes,
       .operands = kOperands,
       .features = kFeatures,

@@ -10,10 +10,11 @@
 namespace msj::ops {
 
 struct TableTile {
-  int team = 0;        // warps of a block, which share a document
-  int stages = 0;      // of each warp's ring, 2 to 6
+  int team = 0;        // warps that share a document
+  int teams = 0;       // of a block
   int min_blocks = 0;  // blocks that share a multiprocessor
-  int persistent = 0;  // 0: a block per document (x query group); n: n blocks per multiprocessor, which loop
+  int persistent = 0;  // 0: a team per document (x query group); n: n blocks per multiprocessor, which loop
+  int kept = 0;        // k steps of the queries that stay in registers
 };
 
 struct TableSizes {
@@ -24,15 +25,15 @@ inline constexpr std::int64_t kTableBytes = std::int64_t{1} << 28;  // of T in o
 
 int table_threads(const TableTile &tile);
 // Dynamic shared memory of a block of scores, every feature on, and of one that makes T.
-std::int64_t table_shared_bytes(const TableTile &tile, int static_d, int nbits);
-std::int64_t table_products_shared_bytes(int static_d);
-// Registers that a thread of the scores needs, a little generously.
-int table_registers(int static_d, Layout layout);
+std::int64_t table_shared_bytes(const TableTile &tile, int nbits);
+inline constexpr int kTableProductsSharedBytes = 16;
+// Registers that a thread of the scores needs.
+int table_registers(const TableTile &tile, int static_d, int nbits, Layout layout);
 
-// T of the largest round.
-std::int64_t table_workspace_bytes(const TableSizes &sizes);
+// The queries as the second kernel wants them and T, of the largest round.
+std::int64_t table_workspace_bytes(const TableSizes &sizes, int static_d, int nbits);
 // Rounds of two launches: T (entry 0), scores (entry 1).
-LaunchList table_launch(const TableTile &tile, const TableSizes &sizes, int static_d, int nbits, int sm_count);
+LaunchList table_launch(const TableTile &tile, const TableSizes &sizes, int nbits, int sm_count);
 
 // "" if every feature set can run with this tile, else one sentence. K and Lq: the bucket's edges.
 std::string table_admission(const TableTile &tile, int static_d, int nbits, Layout layout, std::int64_t K,

@@ -26,11 +26,13 @@ std::string cache_root(const testing::ScratchDirectory &scratch) {
   return text == nullptr ? scratch.path() : std::string(text) + "/sanitizer";
 }
 
+constexpr int kDepth = 100;  // rows end within 16 bytes
+
 // Several documents a block, ragged tiles in every dimension, a query longer than some blocks take at once.
 Problem small(DType dtype, FeatureSet features, Placing placing) {
   Problem p;
   p.dtype = dtype;
-  p.Nq = 2, p.Nd = 5, p.Lq = 75, p.Ld = 141, p.d = 72;
+  p.Nq = 2, p.Nd = 5, p.Lq = 75, p.Ld = 141, p.d = kDepth;
   p.features = features;
   p.d_lengths = true;
   p.q = p.documents = placing;
@@ -73,9 +75,9 @@ struct Program {
 
 Program program_of(DType dtype, const std::string &root) {
   ForcedContexts contexts(root + "/" + std::string(name(dtype)));
-  contexts.compile_sweep(dtype, 72);
+  contexts.compile_sweep(dtype, kDepth);
   Program program;
-  program.candidates = admitted_candidates(dtype, 72);
+  program.candidates = admitted_candidates(dtype, kDepth);
   program.steps = steps_of(dtype, program.candidates);
   for (std::size_t i = 0; i < program.candidates.size(); ++i) {
     program.sessions.push_back(contexts.context(program.candidates[i].config, i));

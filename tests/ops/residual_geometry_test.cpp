@@ -8,21 +8,28 @@
 using namespace msj;
 using namespace msj::ops;
 
-TEST_CASE("T takes 128 bytes a centroid for each 32 query tokens, at most 256 MiB a round") {
-  CHECK(table_workspace_bytes({1, 10'000, 32, 65'536}) == 65'536 * 128);
-  CHECK(table_workspace_bytes({1, 1, 33, 65'536}) == 2 * 65'536 * 128);  // padded to 40: two chunks
-  CHECK(table_workspace_bytes({4, 1, 8, 1'000}) == 1'000 * 128);         // four queries in one group
-  CHECK(table_workspace_bytes({5, 1, 8, 1'000}) == 2 * 1'000 * 128);
-  CHECK(table_workspace_bytes({32, 1, 32, 65'536}) == kTableBytes);
-  CHECK(table_workspace_bytes({1'000, 1, 32, 65'536}) == kTableBytes);
-  CHECK(table_workspace_bytes({1'000, 1, 300, 65'536}) <= kTableBytes);
-  CHECK(table_workspace_bytes({1, 1, 0, 0}) > 0);
+TEST_CASE(
+    "T takes 128 bytes a centroid for each 32 query tokens, the queries 64 a feature; at most 256 MiB of T a round") {
+  const auto bytes = [](const TableSizes &sizes) { return table_workspace_bytes(sizes, 128, 2); };
+  constexpr std::int64_t queries = (8 * 64 + 8) * 16;  // 8 k steps of 64 pieces of 16 bytes, and what goes with them
+  constexpr std::int64_t table = 65'536 * 128;
+  CHECK(bytes({1, 10'000, 32, 65'536}) == queries + table);
+  CHECK(bytes({1, 1, 33, 65'536}) == 2 * (queries + table));  // padded to 40: two chunks
+  CHECK(bytes({4, 1, 8, 1'000}) == queries + 1'000 * 128);    // four queries in one group
+  CHECK(bytes({5, 1, 8, 1'000}) == 2 * (queries + 1'000 * 128));
+  CHECK(bytes({32, 1, 32, 65'536}) == 32 * queries + kTableBytes);
+  CHECK(bytes({1'000, 1, 32, 65'536}) == 32 * queries + kTableBytes);
+  CHECK(bytes({1'000, 1, 300, 65'536}) <= kTableBytes + 32 * queries);
+  CHECK(bytes({1, 1, 0, 0}) > 0);
+  // A lane has whole words: 96 features of 2 bits are 24 bytes, a quarter of them 6, which takes two words, 8 steps.
+  CHECK(table_workspace_bytes({1, 1, 32, 0}, 96, 2) == queries + 128);
+  CHECK(table_workspace_bytes({1, 1, 32, 0}, 96, 4) == (6 * 64 + 8) * 16 + 128);
 }
 
 TEST_CASE("rounds cover all queries, and each is T and scores") {
-  const TableTile tile = {.team = 4, .stages = 4, .min_blocks = 3, .persistent = 3};
+  const TableTile tile = {.team = 4, .teams = 2, .min_blocks = 1, .persistent = 3, .kept = 4};
   const auto rounds = [&](std::int64_t Nq, std::int64_t Lq, std::int64_t K) {
-    const LaunchList list = table_launch(tile, {Nq, 100, Lq, K}, 128, 2, 132);
+    const LaunchList list = table_launch(tile, {Nq, 100, Lq, K}, 2, 132);
     CHECK(list.count == 2);
     CHECK(list.launches[0].entry == 0);
     CHECK(list.launches[1].entry == 1);
@@ -32,14 +39,17 @@ TEST_CASE("rounds cover all queries, and each is T and scores") {
   CHECK(rounds(33, 32, 65'536) == 2);
   CHECK(rounds(64, 32, 262'144) == 8);
   CHECK(rounds(1, 512, 65'536) == 1);
-  const LaunchList list = table_launch(tile, {1, 10'000, 32, 65'536}, 128, 2, 132);
+  const LaunchList list = table_launch(tile, {1, 10'000, 32, 65'536}, 2, 132);
   CHECK(list.launches[0].grid == 1'024);
   CHECK(list.launches[1].grid == 3 * 132);
-  CHECK(list.launches[1].threads == 128);
+  CHECK(list.launches[1].threads == 256);
+  CHECK(table_launch(tile, {1, 11, 32, 65'536}, 2, 132).launches[1].grid == 6);  // two documents a block
+  // The kernel has no loop over groups: each of a round's has blocks.
+  CHECK(table_launch(tile, {5'000, 1, 32, 1'000}, 2, 132).launches[1].grid >= 2'097);
 }
 
 TEST_CASE("the table path is for T of at most 256 MiB, and not for queries without end") {
-  const TableTile tile = {.team = 4, .stages = 4, .min_blocks = 3, .persistent = 3};
+  const TableTile tile = {.team = 4, .teams = 1, .min_blocks = 3, .persistent = 3, .kept = 4};
   const auto problem = [&](std::int64_t K, std::int64_t Lq) {
     return table_admission(tile, 128, 2, Layout::aligned16, K, Lq, 232'448);
   };
@@ -50,6 +60,15 @@ TEST_CASE("the table path is for T of at most 256 MiB, and not for queries witho
   CHECK(problem(262'144, 256) == "");
   CHECK(problem(262'144, 512) != "");
   CHECK(problem(std::numeric_limits<std::int64_t>::max(), 16) != "");
-  CHECK(table_admission(tile, 128, 2, Layout::any, 65'536, 32, 232'448) != "");  // more registers than 3 blocks leave
-  CHECK(table_admission(tile, 4'096, 2, Layout::aligned16, 65'536, 32, 232'448) != "");
+}
+
+TEST_CASE("queries that stay in registers leave room for fewer warps") {
+  const auto problem = [](const TableTile &tile, int d) {
+    return table_admission(tile, d, 2, Layout::aligned16, 65'536, 32, 232'448);
+  };
+  CHECK(problem({.team = 4, .teams = 1, .min_blocks = 3, .persistent = 3, .kept = 8}, 128) != "");
+  CHECK(problem({.team = 4, .teams = 1, .min_blocks = 3, .persistent = 3, .kept = 8}, 64) == "");  // 4 steps there are
+  CHECK(problem({.team = 4, .teams = 1, .min_blocks = 2, .persistent = 3, .kept = 8}, 128) == "");
+  CHECK(problem({.team = 11, .teams = 3, .min_blocks = 1, .persistent = 1, .kept = 0}, 128) != "");  // threads
+  CHECK(problem({.team = 4, .teams = 16, .min_blocks = 1, .persistent = 1, .kept = 0}, 128) != "");
 }

@@ -221,8 +221,7 @@ struct HopperForward {
       if constexpr (prepares) {
         ptx::barrier_wait(full, place.parity);
         prepare_queries(args, group, pass.chunk, eights * 8, place.slot, lane);
-        __syncwarp();
-        if (lane == 0) ptx::barrier_arrive(ptx::shared_address(&small().query_ready[place.slot]));
+        ptx::barrier_arrive_warp(ptx::shared_address(&small().query_ready[place.slot]), lane);
       }
       place.advance();
     });
@@ -288,8 +287,9 @@ struct HopperForward {
           if (loads_mask) mask.pack(lane);
           if (with_mask) {
             mask.store(small().keep_rows[scorer][place.slot], tile, lane);
-            __syncwarp();
-            if (lane == 0) ptx::barrier_arrive(full);
+            ptx::barrier_arrive_warp(full, lane);
+          } else {
+            ptx::barrier_arrive_with_expecting_lane(full, lane);
           }
           __syncwarp();
           place.advance();
@@ -306,8 +306,7 @@ struct HopperForward {
 
   // This warp is done with the stage.
   static __device__ __forceinline__ void release(int scorer, int slot, int lane) {
-    __syncwarp();
-    if (lane == 0) ptx::barrier_arrive(ptx::shared_address(&small().free[scorer][slot]));
+    ptx::barrier_arrive_warp(ptx::shared_address(&small().free[scorer][slot]), lane);
   }
 
   // The first active token of a document that had `first_active` before the tile at first_t.
@@ -360,8 +359,10 @@ struct HopperForward {
           [scorer](int column) { return best_of(scorer, column); },
           [&](int column, Best<feature::save_argmax>& best) { return op.factored(column, best, first_active, slot); },
           [slot](int column) { return small().query_keep[slot][column] != 0; });
-      if (pass.chunk + 1 < group.chunks) small().carried[scorer] = total;  // by all lanes of the one warp that reads it
-      else if (lane == 0)
+      __syncwarp();  // all lanes have read what was carried
+      if (lane != 0) continue;
+      if (pass.chunk + 1 < group.chunks) small().carried[scorer] = total;
+      else
         static_cast<float*>(args.scores.data)[(group.first_query + query) * args.scores.stride[0] +
                                               document * args.scores.stride[1]] = float(total);
     }
@@ -388,8 +389,7 @@ struct HopperForward {
         finish_pass(args, op, pass, document.index, first_active, queries.slot, scorer, warp, lane, maxima);
       }
       if (walk.is_last_use(pass)) {
-        __syncwarp();
-        if (lane == 0) ptx::barrier_arrive(ptx::shared_address(&small().query_free[queries.slot]));
+        ptx::barrier_arrive_warp(ptx::shared_address(&small().query_free[queries.slot]), lane);
         queries.advance();
       }
     });
@@ -403,13 +403,13 @@ struct HopperForward {
     };
     for (int scorer = 0; scorer < scorers; ++scorer)
       for (int stage = 0; stage < stages; ++stage) {
-        init(small().full[scorer][stage], Op::copies_rows ? 1 + 32 : 1);
-        init(small().free[scorer][stage], 4);  // the scorer's warps
+        init(small().full[scorer][stage], ptx::arriving_lanes + (Op::copies_rows ? 32 : 0));
+        init(small().free[scorer][stage], 4 * ptx::arriving_lanes);  // the scorer's warps
       }
     for (int slot = 0; slot < query_buffers; ++slot) {
       init(small().query_full[slot], 1);
-      init(small().query_ready[slot], 1);
-      init(small().query_free[slot], scoring_warps);
+      init(small().query_ready[slot], ptx::arriving_lanes);
+      init(small().query_free[slot], scoring_warps * ptx::arriving_lanes);
     }
     ptx::barrier_init_done();
   }

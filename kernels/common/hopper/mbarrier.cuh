@@ -17,6 +17,18 @@ __device__ __forceinline__ void barrier_arrive(unsigned barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
 
+// A warp's arrival, when all its lanes have done their part: one lane's, after all have met. racecheck follows a barrier by
+// who arrives at it, not by whom that lane has met: tests/gpu_check.sh has it look at a copy in which every lane arrives.
+constexpr int arriving_lanes = 1;
+__device__ __forceinline__ void barrier_arrive_warp(unsigned barrier, int lane) {
+  __syncwarp();
+  if (lane < arriving_lanes) barrier_arrive(barrier);
+}
+// The same of lane 0, that has announced its bytes with its arrival; it needs no other lane.
+__device__ __forceinline__ void barrier_arrive_with_expecting_lane(unsigned barrier, int lane) {
+  if (lane > 0 && lane < arriving_lanes) barrier_arrive(barrier);
+}
+
 // Of each lane, when its cp.async copies so far are in: an arrival like another, that nobody waits for here.
 __device__ __forceinline__ void barrier_arrive_after_copies(unsigned barrier) {
   asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(barrier) : "memory");
@@ -42,11 +54,6 @@ __device__ __forceinline__ bool barrier_try_wait(unsigned barrier, unsigned pari
 __device__ __forceinline__ void barrier_wait(unsigned barrier, unsigned parity) {
   while (!barrier_try_wait(barrier, parity)) {
   }
-}
-
-// The barrier of `threads` threads with a number of its own, 1 to 15.
-__device__ __forceinline__ void named_barrier(int number, int threads) {
-  asm volatile("bar.sync %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
 
 // A warpgroup's registers per thread from here on.

@@ -24,7 +24,6 @@ __device__ __forceinline__ void products_wait() {
 
 // Keeps the compiler from moving its own uses of these registers past it: into the time of the products, say.
 __device__ __forceinline__ void hold(float& x) { asm volatile("" : "+f"(x)::"memory"); }
-__device__ __forceinline__ void hold(int& x) { asm volatile("" : "+r"(x)::"memory"); }
 template <int count>
 __device__ __forceinline__ void hold(float (&c)[count]) {
 #pragma unroll
