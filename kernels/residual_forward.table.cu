@@ -2,22 +2,23 @@
 // token: T = centroids x Q^T, float32, made once (residual_forward_products) and then only looked up. For 16-bit rows,
 // sm_80 and newer; K * 128 bytes of T for each 32 query tokens should stay in L2.
 //
-//   two tiles ahead     one tile ahead                       a warp: 16 tokens x 32 query tokens        all in registers
+//   a tile ahead                             a warp: 32 query tokens x 16 tokens, all in registers
 //
-//   codes ------------> T's row, 128 bytes ----------------> accumulators <---+
-//                       residual words --> fields of bits, looked up: A --- mma.sync <--- B: the queries, kept
-//                       inverse norms ---------------------> factor, mask -> running max
+//   codes ------------> T's rows, 128 bytes each -------------------------------+
+//   residual words ---> fields of bits, looked up: B --- mma.sync <--- A: Q     |
+//   inverse norms ------------------------------------------ | ---------------- | --> (sum + T) factor -> running max
 //                                          a document's end: over lanes, over the team -> sum over s -> scores
 //
 // Nothing passes through shared memory but the weights' table and maxima. A lane reads its share of a row in one piece:
 // which features of a k step are whose does not matter as long as A and B agree, so lane 4 g + c has a quarter of the
-// bits of rows g and g + 8, and of Q's tokens the same quarter. T's columns lie in the order of the accumulators.
+// bits of tokens g and g + 8, and of Q's tokens the same quarter. T's columns lie in the order of the results: query
+// tokens g, g + 8, g + 16, g + 24 side by side.
 //
 // `team` warps share a document, 16 tokens each; `teams` of them are a block, which share the table alone. Many
 // queries: T's columns are made in rounds (Args::round) of at most table_bytes, whole groups of 32 query tokens each.
 //
-// Bits: T's k goes in one accumulator, with which the weights' k then go on, both in an order that d and nbits alone
-// decide; the rest is as in common/forward.cuh.
+// Bits: T and the weights' products are two sums, each in an order that d and nbits alone decide, and added once; the
+// rest is as in common/forward.cuh.
 #include "common/ptx.cuh"
 #include "common/numeric.cuh"
 #include "common/tile_load.cuh"
@@ -56,43 +57,23 @@ constexpr int quarter_words = divide_up(residual_bytes(d), 16);
 template <int d>
 constexpr int quarter_steps = quarter_words<d> * 8 / nbits;
 
-// One warp's 16 rows x 32 columns: rows g and g + 8 of lane 4 g + c, columns 2 c and 2 c + 1 of each 8.
-struct Tile {
-  static constexpr int rows = 2, columns = 8;  // of one thread, as in MmaTile
-  float accumulator[4][4];
-  static __device__ __forceinline__ int row(int i, int lane) { return i * 8 + lane / 4; }
-  static __device__ __forceinline__ int column(int j, int lane) { return j / 2 * 8 + lane % 4 * 2 + j % 2; }
-  __device__ __forceinline__ float& at(int i, int j) { return accumulator[j / 2][i * 2 + j % 2]; }
+template <DType type>
+__device__ __forceinline__ void multiply_16x8(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
+  if constexpr (type == DType::bf16) ptx::mma_bf16(c, a, b0, b1);
+  else ptx::mma_f16(c, a, b0, b1);
+}
 
-  __device__ __forceinline__ void multiply(int n, const unsigned (&a)[4], unsigned b0, unsigned b1) {
-    if constexpr (type == DType::bf16) ptx::mma_bf16(accumulator[n], a, b0, b1);
-    else ptx::mma_f16(accumulator[n], a, b0, b1);
-  }
-};
-
-// Of T's rows, each lane's columns side by side: 16 bytes of the first 16 columns, 16 of the others.
-struct TableRow {
-  static __device__ __forceinline__ int place(int half, int lane) { return half * 16 + lane % 4 * 4; }
-
-  static __device__ __forceinline__ void store(float* row, Tile& tile, int i, int lane) {
-#pragma unroll
-    for (int half = 0; half < 2; ++half)
-      *reinterpret_cast<float4*>(row + place(half, lane)) =
-          make_float4(tile.at(i, 4 * half), tile.at(i, 4 * half + 1), tile.at(i, 4 * half + 2), tile.at(i, 4 * half + 3));
-  }
-};
-
-// What the first kernel leaves in the workspace: Q as B of the second kernel, then T, of each of the round's groups and
+// What the first kernel leaves in the workspace: Q as A of the second kernel, then T, of each of the round's groups and
 // their chunks.
 struct Prepared {
   static constexpr int steps = quarter_steps<static_size::d>;  // k steps, of 4 features of each lane
   static constexpr int infinite_at = steps * 2 * 32, queries_size = infinite_at + 8;
 
-  // [step][columns / 16][lane], then .x: which query tokens have an infinity, a bit each.
+  // [step][columns / 16][lane]: A, then .x: which query tokens have an infinity, a bit each.
   static __device__ __forceinline__ uint4* queries(const Args& args, int chunks, int group, int chunk) {
     return static_cast<uint4*>(args.workspace) + ((long long)group * chunks + chunk) * queries_size;
   }
-  // [K][columns]
+  // [K][g][4]: query tokens g, g + 8, g + 16, g + 24
   static __device__ __forceinline__ float* table(const Args& args, const Round& round, int chunks, int group, int chunk) {
     return reinterpret_cast<float*>(queries(args, chunks, round.groups, 0)) +
            ((long long)group * chunks + chunk) * args.size_K * columns;
@@ -103,76 +84,111 @@ struct Prepared {
 
 // A warp: 16 centroids, of whose rows a lane reads 8 features of each 32.
 struct Products {
-  static constexpr int rows = 16, block_rows = 64, threads = 128, min_blocks = 2;
+  static constexpr int rows = 16, block_rows = 64, threads = 128, min_blocks = 4;
   static constexpr int steps = divide_up(static_size::d, 32);
 
   static __device__ __forceinline__ void run(const Args& args) {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const Round round(args);
     const int chunks = Group(args, 0).chunks;
-    const long long units = (long long)round.groups * chunks;
-    const long long row_tiles = (args.size_K + block_rows - 1) / block_rows, tiles = row_tiles * units;
+    const unsigned units = unsigned(round.groups) * chunks;  // of at least 128 bytes each in 256 MiB, or one group's
+    const unsigned row_tiles = unsigned((args.size_K + block_rows - 1) / block_rows);
     const bool whole = aligned16 && args.size_d % 8 == 0;
 #pragma unroll 1
-    for (long long unit = blockIdx.x; unit < units; unit += gridDim.x) {
+    for (unsigned unit = blockIdx.x; unit < units; unit += gridDim.x) {
       const int group = int(unit / chunks), chunk = int(unit % chunks);
       repack(args, Group(args, round.first + group), chunk, Prepared::queries(args, chunks, group, chunk), warp, lane);
     }
 #pragma unroll 1
-    for (long long tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-      const long long unit = tile / row_tiles;
+    for (unsigned tile = blockIdx.x; tile < row_tiles * units; tile += gridDim.x) {
+      const unsigned unit = tile / row_tiles;
       const int group = int(unit / chunks), chunk = int(unit % chunks);
-      const long long first = (tile - unit * row_tiles) * block_rows + warp * rows;
+      const long long first = (long long)(tile - unit * row_tiles) * block_rows + warp * rows;
       if (first >= args.size_K) continue;
       const Group of_tile(args, round.first + group);
       const QueryRow<Element, columns> queries{args, of_tile, chunk};
       float* table = Prepared::table(args, round, chunks, group, chunk);
-      if (whole) make_tile<true>(args, queries, first, table, lane);
-      else make_tile<false>(args, queries, first, table, lane);
+      float sums[4][4] = {};
+      if (whole) multiply(sums, args, queries, first, lane);
+      else multiply_anywhere(sums, args, queries, first, lane);
+      store(sums, args, table, first, lane);
     }
   }
 
-  // Elements k ... k + 7 of a row, 0 past d and where there is no row. whole: all of them or none, aligned.
-  template <bool whole>
-  static __device__ __forceinline__ uint4 load_8(const Element* row, long long stride, int k, int d) {
-    if constexpr (whole) return row && k < d ? *reinterpret_cast<const uint4*>(row + k) : uint4{};
-    else return gather_16<Element>(row + k * stride, stride, row ? d - k : 0);
+  static __device__ __forceinline__ const Element* centroid(const Args& args, long long row) {
+    return static_cast<const Element*>(args.centroids.data) + min(row, args.size_K - 1) * args.centroids.stride[0];
   }
 
-  template <bool whole>
-  static __device__ __forceinline__ void make_tile(const Args& args, const QueryRow<Element, columns>& query_rows,
-                                                   long long first, float* table, int lane) {
-    const int d = int(args.size_d);
-    const Element *centroid[2], *query[4];
-#pragma unroll
-    for (int i = 0; i < 2; ++i)
-      centroid[i] = static_cast<const Element*>(args.centroids.data) +
-                    min(first + Tile::row(i, lane), args.size_K - 1) * args.centroids.stride[0];
+  // Rows of aligned, whole units of 8 features.
+  static __device__ __forceinline__ void multiply(float (&sums)[4][4], const Args& args,
+                                                  const QueryRow<Element, columns>& query_rows, long long first,
+                                                  int lane) {
+    const int d = int(args.size_d), c = lane % 4;
+    const Element *upper_row = centroid(args, first + lane / 4), *lower_row = centroid(args, first + lane / 4 + 8);
+    const Element* query[4];
 #pragma unroll
     for (int n = 0; n < 4; ++n) query[n] = query_rows(n * 8 + lane / 4);
-    Tile tile{};
-#pragma unroll(whole && steps <= 4 ? steps : 1)
-    for (int step = 0; step < steps; ++step) {
-      const int k = step * 32 + lane % 4 * 8;
-      const uint4 upper = load_8<whole>(centroid[0], args.centroids.stride[1], k, d);
-      const uint4 lower = load_8<whole>(centroid[1], args.centroids.stride[1], k, d);
+    uint4 upper[steps_at_a_time], lower[steps_at_a_time];
+#pragma unroll 1
+    for (int begin = 0; begin < steps; begin += steps_at_a_time) {
 #pragma unroll
-      for (int n = 0; n < 4; ++n) {
-        const uint4 b = load_8<whole>(query[n], args.q.stride[2], k, d);
-        tile.multiply(n, {upper.x, lower.x, upper.y, lower.y}, b.x, b.y);
-        tile.multiply(n, {upper.z, lower.z, upper.w, lower.w}, b.z, b.w);
+      for (int i = 0; i < steps_at_a_time; ++i) {
+        const int k = (begin + i) * 32 + c * 8;
+        upper[i] = k < d ? ptx::load_global_16(upper_row + k) : uint4{};
+        lower[i] = k < d ? ptx::load_global_16(lower_row + k) : uint4{};
+      }
+#pragma unroll
+      for (int i = 0; i < steps_at_a_time; ++i) {
+        const int k = (begin + i) * 32 + c * 8;
+#pragma unroll
+        for (int n = 0; n < 4; ++n) {
+          const uint4 b = query[n] && k < d ? *reinterpret_cast<const uint4*>(query[n] + k) : uint4{};
+          multiply_16x8<type>(sums[n], {upper[i].x, lower[i].x, upper[i].y, lower[i].y}, b.x, b.y);
+          multiply_16x8<type>(sums[n], {upper[i].z, lower[i].z, upper[i].w, lower[i].w}, b.z, b.w);
+        }
       }
     }
+  }
+  static constexpr int steps_at_a_time = steps < 4 ? steps : 4;
+
+  // The same products in the same order, of rows that may lie anyhow: compact rather than fast.
+  static __device__ __forceinline__ void multiply_anywhere(float (&sums)[4][4], const Args& args,
+                                                           const QueryRow<Element, columns>& query_rows,
+                                                           long long first, int lane) {
+    const int d = int(args.size_d);
+#pragma unroll 1
+    for (int half_step = 0; half_step < 2 * steps; ++half_step) {
+      const int k = half_step / 2 * 32 + lane % 4 * 8 + half_step % 2 * 4;
+      const auto piece = [&](const Element* row, long long stride) {
+        return gather_16<Element>(row + k * stride, stride, row ? min(d - k, 4) : 0);
+      };
+      const uint4 upper = piece(centroid(args, first + lane / 4), args.centroids.stride[1]);
+      const uint4 lower = piece(centroid(args, first + lane / 4 + 8), args.centroids.stride[1]);
+#pragma unroll
+      for (int n = 0; n < 4; ++n) {
+        const uint4 b = piece(query_rows(n * 8 + lane / 4), args.q.stride[2]);
+        multiply_16x8<type>(sums[n], {upper.x, lower.x, upper.y, lower.y}, b.x, b.y);
+      }
+    }
+  }
+
+  // Rows g and g + 8; of each 8 columns 2 c and 2 c + 1.
+  static __device__ __forceinline__ void store(const float (&sums)[4][4], const Args& args, float* table,
+                                               long long first, int lane) {
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-      const long long row = first + Tile::row(i, lane);
-      if (row < args.size_K) TableRow::store(table + row * columns, tile, i, lane);
+      const long long row = first + lane / 4 + 8 * i;
+      if (row >= args.size_K) continue;
+      auto* quads = reinterpret_cast<float4*>(table + row * columns) + lane % 4 * 2;
+#pragma unroll
+      for (int j = 0; j < 2; ++j)
+        quads[j] = make_float4(sums[0][2 * i + j], sums[1][2 * i + j], sums[2][2 * i + j], sums[3][2 * i + j]);
     }
   }
 
   // A block: one chunk's queries, warp n columns 8 n ... .
-  static __device__ __forceinline__ void repack(const Args& args, const Group& group, int chunk,
-                                                uint4* prepared, int n, int lane) {
+  static __device__ __forceinline__ void repack(const Args& args, const Group& group, int chunk, uint4* prepared, int n,
+                                                int lane) {
     static_assert(threads / 32 == columns / 8);
     const Element* row = QueryRow<Element, columns>{args, group, chunk}(n * 8 + lane / 4);
     bool is_infinite = false;
@@ -182,14 +198,16 @@ struct Products {
       const uint4 v = gather_16<Element>(row + k * args.q.stride[2], args.q.stride[2],
                                          row ? min(int(args.size_d) - k, 4) : 0);
       is_infinite |= has_infinity(v.x) || has_infinity(v.y);
-      reinterpret_cast<uint2*>(prepared + (step * 2 + n / 2) * 32 + lane)[n % 2] = make_uint2(v.x, v.y);
+      auto* words = reinterpret_cast<unsigned*>(prepared + (step * 2 + n / 2) * 32 + lane);
+      words[n % 2] = v.x, words[2 + n % 2] = v.y;  // rows g and g + 8 of 16, the k step's lower features and its upper
     }
     extern __shared__ __align__(128) unsigned char bytes[];
     auto* of_warp = reinterpret_cast<unsigned*>(bytes);
     const unsigned lanes = __ballot_sync(all_lanes, is_infinite);
     if (lane == 0) {
-      of_warp[n] = 0;
-      for (int g = 0; g < 8; ++g) of_warp[n] |= unsigned((lanes >> 4 * g & 15u) != 0) << (n * 8 + g);
+      unsigned infinite = 0;
+      for (int g = 0; g < 8; ++g) infinite |= unsigned((lanes >> 4 * g & 15u) != 0) << (n * 8 + g);
+      of_warp[n] = infinite;
     }
     __syncthreads();
     if (threadIdx.x == 0) prepared[Prepared::infinite_at].x = of_warp[0] | of_warp[1] | of_warp[2] | of_warp[3];
@@ -204,6 +222,15 @@ struct Products {
 
 // --- scores ----------------------------------------------------------------------------------------------------------
 
+// One warp's 32 query tokens x 16 tokens: query tokens g + 8 j of lane 4 g + c, tokens 2 c, 2 c + 1 and 8 more.
+struct Tile {
+  static constexpr int rows = 4, columns = 4;  // of one thread: tokens in ascending order, query tokens
+  float sums[2][2][4];  // [16 query tokens][8 tokens]
+  static __device__ __forceinline__ int row(int i, int lane) { return i / 2 * 8 + lane % 4 * 2 + i % 2; }
+  static __device__ __forceinline__ int column(int j, int lane) { return j * 8 + lane / 4; }
+  __device__ __forceinline__ float& at(int i, int j) { return sums[j / 2][i / 2][j % 2 * 2 + i % 2]; }
+};
+
 struct TableScores {
   static constexpr int rows = 16, round_rows = rows * team;  // document tokens of a warp's tile, of a team's
 
@@ -214,7 +241,7 @@ struct TableScores {
   static constexpr int blocks = lane_words / block_words;
   static constexpr int block_steps = block_words * 8 / nbits, steps = Prepared::steps;  // of 4 features of a lane
   static_assert(steps == blocks * block_steps);
-  static constexpr int kept = blocks > 1 ? 0 : steps < config::kept ? steps : config::kept;  // B's steps in registers
+  static constexpr int kept = blocks > 1 ? 0 : steps < config::kept ? steps : config::kept;  // A's steps in registers
 
   using Maxima = RunningMax<Tile, feature::save_argmax>;
 
@@ -229,25 +256,6 @@ struct TableScores {
     return *reinterpret_cast<Small*>(bytes);
   }
 
-  // What a team takes at a time: tokens t ... of a document, `left` of them and of those after them. 0 of an empty
-  // document, below 0: the end.
-  struct Place {
-    int t, left;
-    __device__ __forceinline__ bool is_end() const { return left < 0; }
-    __device__ __forceinline__ bool is_last() const { return left <= round_rows; }
-    __device__ __forceinline__ int present(int member) const { return min(max(left - member * rows, 0), rows); }
-  };
-  // The same with this warp's first token of the index, or `broken`.
-  struct Coming : Place {
-    long long token;
-    int chunk;
-    __device__ __forceinline__ bool has_rows(int member) const { return this->present(member) > 0 && token != broken; }
-    // Of row g or g + 8; past the last one the last one again, which changes no maximum.
-    __device__ __forceinline__ long long token_of(int i, int member, int lane) const {
-      return token + min(Tile::row(i, lane), this->present(member) - 1);
-    }
-  };
-
   struct Work {
     Walk walk;
     Group group;
@@ -257,61 +265,95 @@ struct TableScores {
 
   // --- load ----------------------------------------------------------------------------------------------------------
 
-  static __device__ __forceinline__ Coming coming_of(const Cursor& at, const Walk& walk, int member) {
-    if (at.done(walk)) return {{0, -1}, broken, 0};
-    const int t = at.tile * round_rows;
-    return {{t, at.length - t}, at.first == broken ? broken : at.first + t + member * rows, at.chunk};
-  }
+  // Where a team reads: tokens t ... of a document, `left` of them and of those after them. 0 of an empty document,
+  // below 0: the end. Pointers are this lane's into the tile, as if all of its rows were there.
+  struct Ahead {
+    const Args& args;
+    const Walk& walk;
+    const int member, lane;
+    long long document, next_first;
+    int t, left, chunk, next_length;
+    bool is_readable;          // neither empty nor broken
+    const int* code;           // of token lane % 16
+    const float* norm;         // the same
+    const unsigned char* row;  // of token g
 
-  struct Codes {
-    int code[2];
+    __device__ __forceinline__ Ahead(const Args& args, const Walk& walk, long long first_document, int member, int lane)
+        : args(args), walk(walk), member(member), lane(lane), document(first_document), chunk(0) {
+      next_first = walk.read_start(document), next_length = walk.read_length(document);
+      enter_document();
+    }
 
-    __device__ __forceinline__ void load(const Args& args, const Coming& coming, int member, int lane) {
-#pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        code[i] = -1;
-        if (coming.has_rows(member))
-          code[i] = ptx::load_global_4(static_cast<const int*>(args.codes.data) +
-                                       coming.token_of(i, member, lane) * args.codes.stride[0]);
+    __device__ __forceinline__ void advance() {
+      t += round_rows, left -= round_rows;
+      if (left > 0) {
+        code += round_rows * args.codes.stride[0];
+        if constexpr (feature::normalize) norm += round_rows * args.d_inv_norms.stride[0];
+        row += round_rows * args.residuals.stride[0];
+      } else if (++chunk < walk.chunks) {
+        enter(walk.read_start(document), walk.read_length(document));
+      } else {
+        document += walk.document_step, chunk = 0;
+        enter_document();
       }
+    }
+
+    // Tokens of the warp's tile.
+    __device__ __forceinline__ int present() const { return min(max(left - member * rows, 0), rows); }
+
+   private:
+    __device__ __forceinline__ void enter_document() {
+      enter(next_first, next_length);
+      if (document >= walk.documents) left = -1;
+      next_first = walk.read_start(document + walk.document_step);
+      next_length = walk.read_length(document + walk.document_step);
+    }
+    __device__ __forceinline__ void enter(long long first, int length) {
+      const bool is_inside = walk.is_inside(first, length);
+      t = 0, left = is_inside ? length : 1, is_readable = is_inside && length > 0;
+      const long long token = first + member * rows;
+      code = static_cast<const int*>(args.codes.data) + (token + lane % 16) * args.codes.stride[0];
+      if constexpr (feature::normalize)
+        norm = static_cast<const float*>(args.d_inv_norms.data) + (token + lane % 16) * args.d_inv_norms.stride[0];
+      row = static_cast<const unsigned char*>(args.residuals.data) + (token + lane / 4) * args.residuals.stride[0];
     }
   };
 
+  // What is read a tile ahead, before T's rows. Lanes l and l + 16 have token l's code and norm. Past the last token it is
+  // the last one again, which changes no maximum.
   struct Rows {
-    Tile table;
-    unsigned word[2][block_words];
-    float factor[2];  // NaN where the code is no centroid's
+    int code;
+    float norm;
+    unsigned word[2][block_words];  // of tokens g and g + 8
 
-    __device__ __forceinline__ void load(const Args& args, const float* table_of_group, const Codes& codes,
-                                         const Coming& coming, int member, int lane) {
-      const float* table_of_chunk = table_of_group + coming.chunk * args.size_K * columns;
-#pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        const int code = checked_code(args, codes.code[i]);
-        factor[i] = code < 0 ? __uint_as_float(0x7fffffffu) : 1.0f;
-        if (!coming.has_rows(member)) continue;
-        const float* row = table_of_chunk + (long long)max(code, 0) * columns;
-#pragma unroll
-        for (int half = 0; half < 2; ++half) {
-          const uint4 v = ptx::load_global_16(row + TableRow::place(half, lane));
-          table.at(i, 4 * half) = __uint_as_float(v.x), table.at(i, 4 * half + 1) = __uint_as_float(v.y);
-          table.at(i, 4 * half + 2) = __uint_as_float(v.z), table.at(i, 4 * half + 3) = __uint_as_float(v.w);
-        }
-        const long long token = coming.token_of(i, member, lane);
-        load_words(word[i], args, token, 0, lane);
-        if constexpr (feature::normalize) {
-          const float norm = __int_as_float(ptx::load_global_4(static_cast<const int*>(args.d_inv_norms.data) +
-                                                               token * args.d_inv_norms.stride[0]));
-          if (code >= 0) factor[i] = norm;
-        }
+    __device__ __forceinline__ void load(const Args& args, const Ahead& ahead, int lane) {
+      const int present = ahead.present();
+      code = -1;
+      if (present == 0 || !ahead.is_readable) return;
+      const int* of_code = ahead.code;
+      const float* of_norm = ahead.norm;
+      const unsigned char *upper = ahead.row, *lower = upper + 8 * args.residuals.stride[0];
+      if (present < rows) {
+        const int past = max(lane % 16 - (present - 1), 0);
+        of_code -= past * args.codes.stride[0];
+        if constexpr (feature::normalize) of_norm -= past * args.d_inv_norms.stride[0];
+        upper -= max(lane / 4 - (present - 1), 0) * args.residuals.stride[0];
+        lower -= max(lane / 4 + 8 - (present - 1), 0) * args.residuals.stride[0];
       }
+      code = ptx::load_global_4(of_code);
+      if constexpr (feature::normalize) norm = __int_as_float(ptx::load_global_4(reinterpret_cast<const int*>(of_norm)));
+      load_words(word[0], args, upper, 0, lane);
+      load_words(word[1], args, lower, 0, lane);
+    }
+    // NaN where the code is no centroid's.
+    __device__ __forceinline__ float factor(unsigned centroids) const {
+      return unsigned(code) >= centroids ? __uint_as_float(0x7fffffffu) : feature::normalize ? norm : 1.0f;
     }
   };
 
   // One block of this lane's words of a row; what is past the row's bytes is 0 and not read.
-  static __device__ __forceinline__ void load_words(unsigned (&word)[block_words], const Args& args, long long token,
-                                                    int block, int lane) {
-    const auto* row = static_cast<const unsigned char*>(args.residuals.data) + token * args.residuals.stride[0];
+  static __device__ __forceinline__ void load_words(unsigned (&word)[block_words], const Args& args,
+                                                    const unsigned char* row, int block, int lane) {
     const int first = (lane % 4 * lane_words + block * block_words) * 4;
     const int bytes = residual_bytes(int(args.size_d));
     if (aligned16 && first + block_words * 4 <= bytes) {
@@ -327,79 +369,102 @@ struct TableScores {
     }
   }
 
-  // Q as B: of each k step, this lane's 4 features of its columns. What is not kept comes from L1.
+  // T's rows of this lane's four tokens.
+  struct TableRows {
+    float value[Tile::rows][Tile::columns];
+
+    // table: with this lane's place in a row.
+    __device__ __forceinline__ void load(const char* table, unsigned code, unsigned centroids, int lane) {
+      const unsigned own = code < centroids ? code : 0;
+#pragma unroll
+      for (int i = 0; i < Tile::rows; ++i) {
+        const unsigned row = __shfl_sync(all_lanes, own, Tile::row(i, lane));
+        const uint4 v = ptx::load_global_16(table + (unsigned long long)row * (columns * 4));
+        value[i][0] = __uint_as_float(v.x), value[i][1] = __uint_as_float(v.y);
+        value[i][2] = __uint_as_float(v.z), value[i][3] = __uint_as_float(v.w);
+      }
+    }
+  };
+
+  // Q as A: of each k step, this lane's 4 features of its query tokens. What is not kept comes from L1.
   struct Queries {
-    unsigned b[kept > 0 ? kept : 1][4][2];
+    unsigned a[kept > 0 ? kept : 1][2][4];
     const uint4* source;
 
     __device__ __forceinline__ void load(const uint4* of_chunk, int lane) {
       source = of_chunk + lane;
 #pragma unroll
-      for (int step = 0; step < kept; ++step) read(b[step], step);
+      for (int step = 0; step < kept; ++step) read(a[step], step);
     }
-    __device__ __forceinline__ void read(unsigned (&of_step)[4][2], int step) const {
+    __device__ __forceinline__ void read(unsigned (&of_step)[2][4], int step) const {
 #pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        const uint4 v = ptx::load_kept_16(source + (step * 2 + half) * 32);
-        of_step[2 * half][0] = v.x, of_step[2 * half][1] = v.y;
-        of_step[2 * half + 1][0] = v.z, of_step[2 * half + 1][1] = v.w;
+      for (int m = 0; m < 2; ++m) {
+        const uint4 v = ptx::load_kept_16(source + (step * 2 + m) * 32);
+        of_step[m][0] = v.x, of_step[m][1] = v.y, of_step[m][2] = v.z, of_step[m][3] = v.w;
       }
     }
   };
 
   // --- score ---------------------------------------------------------------------------------------------------------
 
-  // The token of this lane's row g or g + 8, of a document that is inside the index.
-  static __device__ __forceinline__ long long token_of(const Args& args, long long document, const Place& place, int i,
-                                                       int member, int lane) {
-    const auto* starts = static_cast<const long long*>(args.d_starts.data);
-    return starts[document * args.d_starts.stride[0]] + place.t + member * rows +
-           min(Tile::row(i, lane), place.present(member) - 1);
-  }
-
-  // The weights against the queries. special: some weight is no number, so that those past d have to be made zeros.
-  static __device__ __forceinline__ void multiply(const Args& args, Tile& tile, Rows& from, const Queries& queries,
-                                                  long long document, const Place& place, int member, bool special,
-                                                  int lane) {
-    const FieldWeights::Lookup weights(small().weights, lane);
+  // The weights against the queries. `row`: of token g and g + 8, where they take more than one block of words. special:
+  // some weight is no number, so that those past d have to be made zeros.
+  template <bool special>
+  static __device__ __forceinline__ void multiply(const Args& args, Tile& tile, Rows& here,
+                                                  const unsigned char* const (&row)[2], const Queries& queries,
+                                                  const FieldWeights::Lookup& weights, int lane) {
 #pragma unroll 1
     for (int block = 0; block < blocks; ++block) {
-      if (block > 0) {
+      if (block > 0 && row[0] != nullptr) {
 #pragma unroll
-        for (int i = 0; i < 2; ++i)  // a row that scores NaN is not read
-          if (from.factor[i] == from.factor[i])
-            load_words(from.word[i], args, token_of(args, document, place, i, member, lane), block, lane);
+        for (int i = 0; i < 2; ++i) load_words(here.word[i], args, row[i], block, lane);
       }
 #pragma unroll
       for (int s = 0; s < block_steps; ++s) {
         const int step = block * block_steps + s;
-        unsigned upper[2], lower[2];
-        weights.quad(upper, from.word[0], s);
-        weights.quad(lower, from.word[1], s);
-        unsigned a[4] = {upper[0], lower[0], upper[1], lower[1]};
-        if (special) {
+        unsigned b[2][2];
+        weights.quad(b[0], here.word[0], s);
+        weights.quad(b[1], here.word[1], s);
+        if constexpr (special) {
           const int k = lane % 4 * 4 * steps + 4 * step;
 #pragma unroll
-          for (int r = 0; r < 4; ++r) a[r] = pair_below(a[r], k + r / 2 * 2, int(args.size_d));
+          for (int r = 0; r < 4; ++r) b[r / 2][r % 2] = pair_below(b[r / 2][r % 2], k + r % 2 * 2, int(args.size_d));
         }
-        unsigned read[4][2];
+        unsigned read[2][4];
         if (s >= kept) queries.read(read, step);
-        const auto& b = s < kept ? queries.b[s < kept ? s : 0] : read;
+        const auto& a = s < kept ? queries.a[s < kept ? s : 0] : read;
 #pragma unroll
-        for (int n = 0; n < 4; ++n) tile.multiply(n, a, b[n][0], b[n][1]);
+        for (int m = 0; m < 2; ++m)
+#pragma unroll
+          for (int n = 0; n < 2; ++n) multiply_16x8<type>(tile.sums[m][n], a[m], b[n][0], b[n][1]);
       }
     }
   }
 
-  // 0 times a negative factor is +0, as ties are told by their bits.
-  static __device__ __forceinline__ void finish_rows(Tile& tile, const Rows& from) {
-    if (!feature::normalize &&
-        !__any_sync(all_lanes, from.factor[0] != from.factor[0] || from.factor[1] != from.factor[1]))
-      return;
+  // Tokens g and g + 8 of a tile, for more of their words; null where none may be read.
+  static __device__ __forceinline__ void rows_of(const unsigned char* (&row)[2], const Args& args, const Walk& walk,
+                                                 long long document, int t, int present, int lane) {
+    const long long first = walk.read_start(document);
 #pragma unroll
-    for (int i = 0; i < Tile::rows; ++i)
+    for (int i = 0; i < 2; ++i)
+      row[i] = !walk.is_inside(first, walk.read_length(document))
+                   ? nullptr
+                   : static_cast<const unsigned char*>(args.residuals.data) +
+                         (first + t + min(lane / 4 + 8 * i, present - 1)) * args.residuals.stride[0];
+  }
+
+  // Adds T; factors. 0 times a negative one is +0, as ties are told by their bits.
+  static __device__ __forceinline__ void finish(Tile& tile, const TableRows& table, float factor, int lane) {
+    const bool has_factors = feature::normalize || __any_sync(all_lanes, factor != 1.0f);
 #pragma unroll
-      for (int j = 0; j < Tile::columns; ++j) tile.at(i, j) = fmaf(tile.at(i, j), from.factor[i], 0.0f);
+    for (int i = 0; i < Tile::rows; ++i) {
+#pragma unroll
+      for (int j = 0; j < Tile::columns; ++j) tile.at(i, j) += table.value[i][j];
+      if (!has_factors) continue;
+      const float of_token = __shfl_sync(all_lanes, factor, Tile::row(i, lane));
+#pragma unroll
+      for (int j = 0; j < Tile::columns; ++j) tile.at(i, j) = fmaf(tile.at(i, j), of_token, 0.0f);
+    }
   }
 
   // --- reduce and store ----------------------------------------------------------------------------------------------
@@ -461,7 +526,7 @@ struct TableScores {
     const Group& group = work.group;
     ptx::hold(lane), ptx::hold(buffer);  // or addresses are worked out before the loop, and spilled
     const int first_warp = warp / team * team, member = warp % team;
-    maxima.reduce(lane, [&](int column, Best<feature::save_argmax> best) {
+    maxima.template reduce<2, 1>(lane, [&](int column, Best<feature::save_argmax> best) {
       small().partial_value[buffer][warp][column] = best.value;
       if constexpr (feature::save_argmax) small().partial_index[buffer][warp][column] = best.index;
     });
@@ -506,68 +571,60 @@ struct TableScores {
 
   // --- a team --------------------------------------------------------------------------------------------------------
 
-  static __device__ __forceinline__ void score_group(const Args& args, const Work& work, long long first_document,
+  static __device__ __forceinline__ void score_group(const Args& args, const Work& work, long long document,
                                                      bool special, int warp, int lane) {
     const int member = warp % team, chunks = work.group.chunks;
-    Cursor ahead;
-    ahead.start(work.walk, first_document);
-    // `ahead` is where codes are on their way, or here.
-    Codes codes;
-    codes.load(args, coming_of(ahead, work.walk, member), member, lane);
-    const auto load = [&](Place& place, Rows& rows) {
-      const Coming coming = coming_of(ahead, work.walk, member);
-      place = coming;
-      rows.load(args, work.table, codes, coming, member, lane);
-      if (coming.is_end()) return;
-      ahead.advance(work.walk);
-      codes.load(args, coming_of(ahead, work.walk, member), member, lane);
-    };
-
+    const unsigned centroids = unsigned(min(args.size_K, 1ll << 31));
+    const FieldWeights::Lookup weights(small().weights, lane);
+    Ahead ahead(args, work.walk, document, member, lane);
+    Rows here{};
+    here.load(args, ahead, lane);
     Maxima maxima;
     Queries queries;
     unsigned infinite_columns = 0;
-    long long document = first_document;
+    const char* table = nullptr;  // of the chunk
     int chunk = 0, buffer = 0;
-    bool has_queries = false;
-
-    // Scores the place whose rows are here, while the next one's come. False: that was the last.
-    const auto step = [&](Place& place, Rows& here, Place& next, Rows& there) -> bool {
-      if (place.is_end()) return false;
-      load(next, there);
-      if (place.t == 0) {
-        if (!has_queries || chunks > 1) {
+#pragma unroll 1
+    while (ahead.left >= 0) {
+      const int t = ahead.t, left = ahead.left, present = ahead.present();
+      if (t == 0) {
+        if (table == nullptr || chunks > 1) {
           ptx::hold(chunk);  // or what follows is worked out before the loop, and spilled
           const uint4* of_chunk = Prepared::queries(args, chunks, work.group_of_round, chunk);
           queries.load(of_chunk, lane);
           infinite_columns = of_chunk[Prepared::infinite_at].x;
-          has_queries = true;
+          table = reinterpret_cast<const char*>(work.table + chunk * args.size_K * columns + lane / 4 * 4);
         }
         maxima.reset();
       }
-      if (place.present(member) > 0) {
-        multiply(args, here.table, here, queries, document, place, member, special, lane);
-        finish_rows(here.table, here);
-        maxima.update(here.table, place.t + member * rows, lane);
+      TableRows table_rows;
+      table_rows.load(table, unsigned(here.code), centroids, lane);
+      ahead.advance();
+      Rows next = here;
+      next.load(args, ahead, lane);
+      if (present > 0) {
+        Tile tile{};
+        const unsigned char* row[2] = {};
+        if constexpr (blocks > 1) rows_of(row, args, work.walk, document, t + member * rows, present, lane);
+        if (special) multiply<true>(args, tile, here, row, queries, weights, lane);
+        else multiply<false>(args, tile, here, row, queries, weights, lane);
+        finish(tile, table_rows, here.factor(centroids), lane);
+        maxima.update(tile, t + member * rows, lane);
       }
-      if (place.is_last()) {
-        finish_chunk(args, work, document, chunk, place.left == 0, infinite_columns, maxima, buffer, warp, lane);
+      if (left <= round_rows) {
+        finish_chunk(args, work, document, chunk, left == 0, infinite_columns, maxima, buffer, warp, lane);
         buffer ^= 1;
         if (++chunk == chunks) chunk = 0, document += work.walk.document_step;
       }
-      return true;
-    };
-
-    Place places[2];
-    Rows loaded[2] = {};
-    load(places[0], loaded[0]);
-#pragma unroll 1
-    while (step(places[0], loaded[0], places[1], loaded[1]) && step(places[1], loaded[1], places[0], loaded[0])) {
+      here = next;
     }
   }
 
   // As in Forward: neighbouring blocks have the same document and other queries. There are blocks for every group.
   static __device__ __forceinline__ void run(const Args& args) {
-    const int lane = threadIdx.x % 32, warp = __shfl_sync(all_lanes, threadIdx.x / 32, 0);  // known to be uniform
+    int lane = threadIdx.x % 32;
+    ptx::hold(lane);  // or it is made again wherever it is used
+    const int warp = __shfl_sync(all_lanes, threadIdx.x / 32, 0);  // known to be uniform
     const bool special = __syncthreads_or(small().weights.fill(args, threads));
     const Round round(args);
     const unsigned groups = unsigned(round.groups), group = blockIdx.x % groups;

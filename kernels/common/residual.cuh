@@ -104,9 +104,12 @@ struct FieldWeights {
 
   // One lane's view.
   struct Lookup {
-    unsigned table, lane_bytes;
+    unsigned table;
+    int lane_bytes;
     __device__ __forceinline__ Lookup(const FieldWeights& weights, int lane)
-        : table(ptx::shared_address(&weights)), lane_bytes(lane % copies * words * 4) {}
+        : table(ptx::shared_address(&weights)), lane_bytes(lane % copies * words * 4) {
+      ptx::hold(lane_bytes);  // or it is worked out with every address
+    }
 
     // Of features 4 s ... 4 s + 3, whose bits are in `bits` (s is known to the compiler).
     __device__ __forceinline__ void quad(unsigned (&pair)[2], const unsigned* bits, int s) const {
@@ -128,7 +131,7 @@ struct FieldWeights {
       const unsigned word = bits[f * nbits / 32];
       const int shift = field_shift(f * nbits % 32, field_bits);
       constexpr unsigned mask = unsigned(fields - 1) << 7;
-      return table + (((shift > 7 ? word >> (shift - 7) : word << (7 - shift)) & mask) | lane_bytes);
+      return table + (((shift > 7 ? word >> (shift - 7) : word << (7 - shift)) & mask) | unsigned(lane_bytes));
     }
   };
 };

@@ -53,17 +53,18 @@ struct RunningMax {
       for (int j = 0; j < Tile::columns; ++j) best[j].update(tile.at(i, j), first_t + Tile::row(i, lane));
   }
 
-  // The warp's max of each column, to `store(column, best)`, each column once or with equal values. Lanes 4g + c with
-  // one c hold the same columns: each exchange halves the columns that a lane still answers for.
-  template <class Store>
+  // The warp's max of each column, to `store(column, best)`, each column once or with equal values. Lanes that differ in
+  // the bits from `first` down to `last` hold the same columns (4g + c with one c): each exchange halves the columns that
+  // a lane still answers for.
+  template <int first = 16, int last = 4, class Store>
   __device__ __forceinline__ void reduce(int lane, Store store) {
-    exchange<Tile::columns, 16>(lane, 0, store);
+    exchange<Tile::columns, first, last>(lane, 0, store);
   }
 
  private:
-  template <int count, int mask, class Store>
+  template <int count, int mask, int last, class Store>
   __device__ __forceinline__ void exchange(int lane, int first, Store store) {
-    if constexpr (mask < 4) {
+    if constexpr (mask < last) {
 #pragma unroll
       for (int j = 0; j < count; ++j) store(Tile::column(first + j, lane), best[j]);
     } else if constexpr (count % 2 == 0) {
@@ -75,11 +76,11 @@ struct RunningMax {
         if (upper) best[j] = best[j + half];
         best[j].merge(given.from_lane(mask));
       }
-      exchange<half, mask / 2>(lane, first + (upper ? half : 0), store);
+      exchange<half, mask / 2, last>(lane, first + (upper ? half : 0), store);
     } else {
 #pragma unroll
       for (int j = 0; j < count; ++j) best[j].merge(best[j].from_lane(mask));
-      exchange<count, mask / 2>(lane, first, store);
+      exchange<count, mask / 2, last>(lane, first, store);
     }
   }
 };

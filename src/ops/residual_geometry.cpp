@@ -48,7 +48,7 @@ std::int64_t table_shared_bytes(const TableTile &tile, int nbits) {
 // Read off the compiler: what is kept, and the rest of a thread's state.
 int table_registers(const TableTile &tile, int static_d, int nbits, Layout layout) {
   const int kept = std::min(tile.kept, quarter_steps(static_d, nbits));
-  return 8 * kept + (nbits == 4 || layout == Layout::any ? 136 : 128);
+  return 8 * kept + (layout == Layout::any ? 136 : 126);
 }
 
 std::int64_t table_workspace_bytes(const TableSizes &sizes, int static_d, int nbits) {
