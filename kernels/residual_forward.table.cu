@@ -84,7 +84,7 @@ struct Prepared {
 
 // A warp: 16 centroids, of whose rows a lane reads 8 features of each 32.
 struct Products {
-  static constexpr int rows = 16, block_rows = 64, threads = 128, min_blocks = 4;
+  static constexpr int rows = 16, block_rows = 64, threads = 128, min_blocks = 5;
   static constexpr int steps = divide_up(static_size::d, 32);
 
   static __device__ __forceinline__ void run(const Args& args) {
@@ -149,7 +149,7 @@ struct Products {
       }
     }
   }
-  static constexpr int steps_at_a_time = steps < 4 ? steps : 4;
+  static constexpr int steps_at_a_time = steps < 2 ? steps : 2;
 
   // The same products in the same order, of rows that may lie anyhow: compact rather than fast.
   static __device__ __forceinline__ void multiply_anywhere(float (&sums)[4][4], const Args& args,
@@ -285,6 +285,7 @@ struct TableScores {
     }
 
     __device__ __forceinline__ void advance() {
+      if (t % unit == (left > round_rows ? round_rows : 0)) prefetch();
       t += round_rows, left -= round_rows;
       if (left > 0) {
         code += round_rows * args.codes.stride[0];
@@ -302,6 +303,38 @@ struct TableScores {
     __device__ __forceinline__ int present() const { return min(max(left - member * rows, 0), rows); }
 
    private:
+    // An index comes from memory: what follows of the document, or begins the next one, is asked for early enough that a
+    // tile waits for L2 at most. By now it is known where the next document lies.
+    static constexpr int unit = 8 * round_rows;  // tokens asked for at a time
+
+    __device__ __forceinline__ void prefetch() const {
+      const int place = t - t % unit + unit, further = left + t - place;
+      if (further > 0) {
+        const int here = place - t - member * rows;
+        prefetch(row + (here - lane / 4) * args.residuals.stride[0], code + (here - lane % 16) * args.codes.stride[0],
+                 feature::normalize ? norm + (here - lane % 16) * args.d_inv_norms.stride[0] : nullptr, further);
+      } else if (next_length > 0 && walk.is_inside(next_first, next_length)) {
+        prefetch(static_cast<const unsigned char*>(args.residuals.data) + next_first * args.residuals.stride[0],
+                 static_cast<const int*>(args.codes.data) + next_first * args.codes.stride[0],
+                 static_cast<const float*>(args.d_inv_norms.data) + next_first * args.d_inv_norms.stride[0], next_length);
+      }
+    }
+    __device__ __forceinline__ void prefetch(const unsigned char* rows, const int* codes, const float* norms,
+                                             int tokens) const {
+      prefetch(rows, args.residuals.stride[0], tokens);
+      prefetch(codes, args.codes.stride[0] * 4, tokens);
+      if constexpr (feature::normalize) prefetch(norms, args.d_inv_norms.stride[0] * 4, tokens);
+    }
+    // The team's lanes, a line each. Rows far apart are left to come by themselves.
+    __device__ __forceinline__ void prefetch(const void* from, long long stride, int tokens) const {
+      constexpr int line = 128;
+      if (stride > 2 * line) return;
+      const int bytes = min(tokens, unit) * int(stride);
+#pragma unroll 1
+      for (int at = (member * 32 + lane) * line; at < bytes; at += team * 32 * line)
+        ptx::prefetch_to_l2(static_cast<const unsigned char*>(from) + at);
+    }
+
     __device__ __forceinline__ void enter_document() {
       enter(next_first, next_length);
       if (document >= walk.documents) left = -1;

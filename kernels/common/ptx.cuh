@@ -41,6 +41,10 @@ __device__ __forceinline__ uint4 load_global_16(const void* source) {
                : "l"(__cvta_generic_to_global(source)));
   return v;
 }
+__device__ __forceinline__ void prefetch_to_l2(const void* line) {
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(__cvta_generic_to_global(line)));
+}
+
 // Of what is used again and again, from L1.
 __device__ __forceinline__ uint4 load_kept_16(const void* source) {
   uint4 v;
