@@ -84,7 +84,7 @@ struct Prepared {
 
 // A warp: 16 centroids, of whose rows a lane reads 8 features of each 32.
 struct Products {
-  static constexpr int rows = 16, block_rows = 64, threads = 128, min_blocks = 5;
+  static constexpr int rows = 16, block_rows = 64, threads = 128, min_blocks = 4;
   static constexpr int steps = divide_up(static_size::d, 32);
 
   static __device__ __forceinline__ void run(const Args& args) {
@@ -149,7 +149,7 @@ struct Products {
       }
     }
   }
-  static constexpr int steps_at_a_time = steps < 2 ? steps : 2;
+  static constexpr int steps_at_a_time = steps <= 4 ? steps : 2;
 
   // The same products in the same order, of rows that may lie anyhow: compact rather than fast.
   static __device__ __forceinline__ void multiply_anywhere(float (&sums)[4][4], const Args& args,
@@ -245,23 +245,25 @@ struct TableScores {
 
   using Maxima = RunningMax<Tile, feature::save_argmax>;
 
-  struct Small {
-    FieldWeights weights;
-    float partial_value[2][warps][columns];
-    int partial_index[feature::save_argmax ? 2 : 1][warps][columns];
-    double carried[warps];  // a long query's sum over its chunks so far
-  };
-  static __device__ __forceinline__ Small& small() {
-    extern __shared__ __align__(128) unsigned char bytes[];
-    return *reinterpret_cast<Small*>(bytes);
-  }
-
-  struct Work {
+  // What a block's teams have in common and seldom need: not in registers.
+  struct Queue {
     Walk walk;
     Group group;
     int group_of_round;
     const float* table;  // of the group's first chunk
   };
+  struct Small {
+    FieldWeights weights;
+    float partial_value[2][warps][columns];
+    int partial_index[feature::save_argmax ? 2 : 1][warps][columns];
+    double carried[warps];  // a long query's sum over its chunks so far
+    alignas(Queue) unsigned char queue[sizeof(Queue)];
+  };
+  static __device__ __forceinline__ Small& small() {
+    extern __shared__ __align__(128) unsigned char bytes[];
+    return *reinterpret_cast<Small*>(bytes);
+  }
+  static __device__ __forceinline__ Queue& queue() { return *reinterpret_cast<Queue*>(small().queue); }
 
   // --- load ----------------------------------------------------------------------------------------------------------
 
@@ -310,9 +312,11 @@ struct TableScores {
     __device__ __forceinline__ void prefetch() const {
       const int place = t - t % unit + unit, further = left + t - place;
       if (further > 0) {
+        int own = lane;
+        ptx::hold(own);  // or products with strides are worked out before the loop, and spilled
         const int here = place - t - member * rows;
-        prefetch(row + (here - lane / 4) * args.residuals.stride[0], code + (here - lane % 16) * args.codes.stride[0],
-                 feature::normalize ? norm + (here - lane % 16) * args.d_inv_norms.stride[0] : nullptr, further);
+        prefetch(row + (here - own / 4) * args.residuals.stride[0], code + (here - own % 16) * args.codes.stride[0],
+                 feature::normalize ? norm + (here - own % 16) * args.d_inv_norms.stride[0] : nullptr, further);
       } else if (next_length > 0 && walk.is_inside(next_first, next_length)) {
         prefetch(static_cast<const unsigned char*>(args.residuals.data) + next_first * args.residuals.stride[0],
                  static_cast<const int*>(args.codes.data) + next_first * args.codes.stride[0],
@@ -345,10 +349,12 @@ struct TableScores {
       const bool is_inside = walk.is_inside(first, length);
       t = 0, left = is_inside ? length : 1, is_readable = is_inside && length > 0;
       const long long token = first + member * rows;
-      code = static_cast<const int*>(args.codes.data) + (token + lane % 16) * args.codes.stride[0];
+      int own = lane;
+      ptx::hold(own);  // as in prefetch
+      code = static_cast<const int*>(args.codes.data) + (token + own % 16) * args.codes.stride[0];
       if constexpr (feature::normalize)
-        norm = static_cast<const float*>(args.d_inv_norms.data) + (token + lane % 16) * args.d_inv_norms.stride[0];
-      row = static_cast<const unsigned char*>(args.residuals.data) + (token + lane / 4) * args.residuals.stride[0];
+        norm = static_cast<const float*>(args.d_inv_norms.data) + (token + own % 16) * args.d_inv_norms.stride[0];
+      row = static_cast<const unsigned char*>(args.residuals.data) + (token + own / 4) * args.residuals.stride[0];
     }
   };
 
@@ -511,13 +517,13 @@ struct TableScores {
 
   // An infinity times the row is not its product with the centroid plus that with the weights, which may be infinities
   // of two signs. Such a query token's products are made again, one by one, in place of the partial maxima.
-  static __device__ __forceinline__ void redo_infinite_columns(const Args& args, const Work& work, long long document,
+  static __device__ __forceinline__ void redo_infinite_columns(const Args& args, const Walk& walk, long long document,
                                                                int chunk, unsigned infinite_columns, int buffer, int warp,
                                                                int lane) {
-    const int length = work.walk.read_length(document);
-    const long long start = work.walk.read_start(document);
-    if (!work.walk.is_inside(start, length)) return;
-    const QueryRow<Element, columns> query_rows{args, work.group, chunk};
+    const int length = walk.read_length(document);
+    const long long start = walk.read_start(document);
+    if (!walk.is_inside(start, length)) return;
+    const QueryRow<Element, columns> query_rows{args, queue().group, chunk};
 #pragma unroll 1
     for (int column = 0; column < columns; ++column) {
       if ((infinite_columns >> column & 1) == 0) continue;
@@ -553,10 +559,10 @@ struct TableScores {
   }
 
   // Partial maxima alternate between two buffers: one meeting a (document, chunk).
-  static __device__ __forceinline__ void finish_chunk(const Args& args, const Work& work, long long document, int chunk,
+  static __device__ __forceinline__ void finish_chunk(const Args& args, const Walk& walk, long long document, int chunk,
                                                       bool is_empty, unsigned infinite_columns, Maxima& maxima,
                                                       int buffer, int warp, int lane) {
-    const Group& group = work.group;
+    const Group& group = queue().group;
     ptx::hold(lane), ptx::hold(buffer);  // or addresses are worked out before the loop, and spilled
     const int first_warp = warp / team * team, member = warp % team;
     maxima.template reduce<2, 1>(lane, [&](int column, Best<feature::save_argmax> best) {
@@ -565,7 +571,7 @@ struct TableScores {
     });
     if (infinite_columns != 0) {
       __syncwarp();
-      redo_infinite_columns(args, work, document, chunk, infinite_columns, buffer, warp, lane);
+      redo_infinite_columns(args, walk, document, chunk, infinite_columns, buffer, warp, lane);
     }
     meet(warp / team);
 #pragma unroll 1
@@ -604,12 +610,12 @@ struct TableScores {
 
   // --- a team --------------------------------------------------------------------------------------------------------
 
-  static __device__ __forceinline__ void score_group(const Args& args, const Work& work, long long document,
+  static __device__ __forceinline__ void score_group(const Args& args, const Walk& walk, long long document,
                                                      bool special, int warp, int lane) {
-    const int member = warp % team, chunks = work.group.chunks;
+    const int member = warp % team;
     const unsigned centroids = unsigned(min(args.size_K, 1ll << 31));
     const FieldWeights::Lookup weights(small().weights, lane);
-    Ahead ahead(args, work.walk, document, member, lane);
+    Ahead ahead(args, walk, document, member, lane);
     Rows here{};
     here.load(args, ahead, lane);
     Maxima maxima;
@@ -621,12 +627,12 @@ struct TableScores {
     while (ahead.left >= 0) {
       const int t = ahead.t, left = ahead.left, present = ahead.present();
       if (t == 0) {
-        if (table == nullptr || chunks > 1) {
+        if (table == nullptr || walk.chunks > 1) {
           ptx::hold(chunk);  // or what follows is worked out before the loop, and spilled
-          const uint4* of_chunk = Prepared::queries(args, chunks, work.group_of_round, chunk);
+          const uint4* of_chunk = Prepared::queries(args, walk.chunks, queue().group_of_round, chunk);
           queries.load(of_chunk, lane);
           infinite_columns = of_chunk[Prepared::infinite_at].x;
-          table = reinterpret_cast<const char*>(work.table + chunk * args.size_K * columns + lane / 4 * 4);
+          table = reinterpret_cast<const char*>(queue().table + chunk * args.size_K * columns + lane / 4 * 4);
         }
         maxima.reset();
       }
@@ -638,16 +644,16 @@ struct TableScores {
       if (present > 0) {
         Tile tile{};
         const unsigned char* row[2] = {};
-        if constexpr (blocks > 1) rows_of(row, args, work.walk, document, t + member * rows, present, lane);
+        if constexpr (blocks > 1) rows_of(row, args, walk, document, t + member * rows, present, lane);
         if (special) multiply<true>(args, tile, here, row, queries, weights, lane);
         else multiply<false>(args, tile, here, row, queries, weights, lane);
         finish(tile, table_rows, here.factor(centroids), lane);
         maxima.update(tile, t + member * rows, lane);
       }
       if (left <= round_rows) {
-        finish_chunk(args, work, document, chunk, left == 0, infinite_columns, maxima, buffer, warp, lane);
+        finish_chunk(args, walk, document, chunk, left == 0, infinite_columns, maxima, buffer, warp, lane);
         buffer ^= 1;
-        if (++chunk == chunks) chunk = 0, document += work.walk.document_step;
+        if (++chunk == walk.chunks) chunk = 0, document += walk.document_step;
       }
       here = next;
     }
@@ -658,18 +664,22 @@ struct TableScores {
     int lane = threadIdx.x % 32;
     ptx::hold(lane);  // or it is made again wherever it is used
     const int warp = __shfl_sync(all_lanes, threadIdx.x / 32, 0);  // known to be uniform
-    const bool special = __syncthreads_or(small().weights.fill(args, threads));
     const Round round(args);
     const unsigned groups = unsigned(round.groups), group = blockIdx.x % groups;
     const Group queries(args, round.first + group);
-    Work work{{}, queries, int(group), Prepared::table(args, round, queries.chunks, int(group), 0)};
-    work.walk.set_documents(args);
-    work.walk.document_step = (long long)(gridDim.x / groups) * config::teams;
-    work.walk.tile_rows = round_rows;
-    work.walk.chunks = queries.chunks;
-    work.walk.k_blocks = 1;
+    if (threadIdx.x == 0) {
+      Walk walk;
+      walk.set_documents(args);
+      walk.document_step = (long long)(gridDim.x / groups) * config::teams;
+      walk.tile_rows = round_rows;
+      walk.chunks = queries.chunks;
+      walk.k_blocks = 1;
+      queue() = {walk, queries, int(group), Prepared::table(args, round, queries.chunks, int(group), 0)};
+    }
+    const bool special = __syncthreads_or(small().weights.fill(args, threads));
+    const Walk& walk = queue().walk;
     const long long first = (long long)(blockIdx.x / groups) * config::teams + warp / team;
-    if (first < work.walk.document_step) score_group(args, work, first, special, warp, lane);
+    if (first < walk.document_step) score_group(args, walk, first, special, warp, lane);
   }
 };
 

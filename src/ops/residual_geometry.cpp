@@ -42,13 +42,14 @@ int table_threads(const TableTile &tile) { return 32 * tile.team * tile.teams; }
 std::int64_t table_shared_bytes(const TableTile &tile, int nbits) {
   const std::int64_t fields = nbits == 1 ? 16 : 256;
   const std::int64_t of_warp = std::int64_t{2} * columns * (4 + 4) + 8;
-  return fields * 128 + tile.team * tile.teams * of_warp;
+  return fields * 128 + tile.team * tile.teams * of_warp + 160;  // and what the teams have in common
 }
 
-// Read off the compiler: what is kept, and the rest of a thread's state.
+// Read off the compiler, for all architectures.
 int table_registers(const TableTile &tile, int static_d, int nbits, Layout layout) {
-  const int kept = std::min(tile.kept, quarter_steps(static_d, nbits));
-  return 8 * kept + (layout == Layout::any ? 136 : 126);
+  const bool in_blocks = quarter_words(static_d, nbits) > 4;  // of words; nothing is kept then
+  const int kept = in_blocks ? 0 : std::min(tile.kept, quarter_steps(static_d, nbits));
+  return 8 * kept + (in_blocks || layout == Layout::any ? 176 : 128);
 }
 
 std::int64_t table_workspace_bytes(const TableSizes &sizes, int static_d, int nbits) {

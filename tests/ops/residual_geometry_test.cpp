@@ -67,7 +67,9 @@ TEST_CASE("queries that stay in registers leave room for fewer warps") {
     return table_admission(tile, d, 2, Layout::aligned16, 65'536, 32, 232'448);
   };
   CHECK(problem({.team = 4, .teams = 1, .min_blocks = 3, .persistent = 3, .kept = 8}, 128) != "");
-  CHECK(problem({.team = 4, .teams = 1, .min_blocks = 3, .persistent = 3, .kept = 8}, 64) == "");  // 4 steps there are
+  CHECK(problem({.team = 4, .teams = 1, .min_blocks = 3, .persistent = 3, .kept = 8}, 64) == "");  // it has 4 steps
+  CHECK(problem({.team = 4, .teams = 1, .min_blocks = 3, .persistent = 3, .kept = 8}, 1'024) != "");
+  CHECK(problem({.team = 4, .teams = 1, .min_blocks = 2, .persistent = 3, .kept = 8}, 1'024) == "");
   CHECK(problem({.team = 4, .teams = 1, .min_blocks = 2, .persistent = 3, .kept = 8}, 128) == "");
   CHECK(problem({.team = 11, .teams = 3, .min_blocks = 1, .persistent = 1, .kept = 0}, 128) != "");  // threads
   CHECK(problem({.team = 4, .teams = 16, .min_blocks = 1, .persistent = 1, .kept = 0}, 128) != "");
