@@ -11,7 +11,6 @@ namespace msj::testing {
 
 // For contexts that are made while this lives.
 class RememberedCompiles {
- public:
  private:
   [[nodiscard]] static std::string real_library() {
     const char *path = std::getenv("MAXSIM_JIT_LIBNVRTC");
