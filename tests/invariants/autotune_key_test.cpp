@@ -7,6 +7,7 @@
 #include <set>
 #include <type_traits>
 
+#include "support/remembered_compiles.h"
 #include "support/session.h"
 #include "support/tiny_kernels.h"
 #include "tune/autotune_key.h"
@@ -51,14 +52,14 @@ struct Edge {
   std::int64_t last;  // the largest size of this bucket
 };
 
-// The edges that the rules file gives to a size of the op; for static sizes some steps of the rounding.
+// The edges that the rules file gives to a size of the op; for static sizes a step of each rounding, and where it ends.
 std::vector<std::int64_t> edges_of(const SizeSpec &size) {
   if (!size.accepted.empty()) return {size.accepted.begin(), size.accepted.end()};
   const auto rules = nlohmann::json::parse(tune::BucketRules::embedded());
   const std::string name(size.edges_name());
   if (rules["edges"].contains(name)) return rules["edges"][name]["edges"].get<std::vector<std::int64_t>>();
   std::vector<std::int64_t> edges;
-  for (const std::int64_t edge : {16, 128, 240, 256, 320, 1024, 1280, 3840, 4096}) {
+  for (const std::int64_t edge : {16, 256, 320, 1024, 4096}) {
     if (edge <= size.max) edges.push_back(edge);
   }
   return edges;
@@ -73,6 +74,7 @@ std::size_t run_and_count(Session &session, const std::string &cache, const Call
 
 TEST_CASE("each dtype has an entry of its own, and masks' dtypes have none") {
   const TinyKernels kernels;
+  const RememberedCompiles remembered;
   for (const ops::Op &op : ops::all_ops()) {
     CAPTURE(op.spec->name);
     FakeGpu gpu;
@@ -104,6 +106,7 @@ TEST_CASE("each dtype has an entry of its own, and masks' dtypes have none") {
 
 TEST_CASE("sizes share an entry up to each edge of their bucket, and not past it") {
   const TinyKernels kernels;
+  const RememberedCompiles remembered;
   for (const ops::Op &op : ops::all_ops()) {
     FakeGpu gpu;
     for (std::size_t size = 0; size < op.spec->sizes.size(); ++size) {

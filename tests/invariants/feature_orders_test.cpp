@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <random>
 
+#include "support/remembered_compiles.h"
 #include "support/session.h"
 #include "support/tiny_kernels.h"
 
@@ -36,6 +37,7 @@ std::string entry_of_order(const OpSpec &op, const std::vector<FeatureSet> &orde
 
 TEST_CASE("the order of the feature sets leaves no trace") {
   const TinyKernels kernels;
+  const RememberedCompiles remembered;
   for (const ops::Op &op : ops::all_ops()) {
     CAPTURE(op.spec->name);
     FakeGpu gpu;

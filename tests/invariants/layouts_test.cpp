@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "ops/bind.h"
+#include "support/remembered_compiles.h"
 #include "support/session.h"
 #include "support/tiny_kernels.h"
 
@@ -11,6 +12,7 @@ using namespace msj::testing;
 
 TEST_CASE("every feature set launches in every layout after one sweep") {
   const TinyKernels kernels;
+  const RememberedCompiles remembered;
   for (const ops::Op &op : ops::all_ops()) {
     CAPTURE(op.spec->name);
     FakeGpu gpu;
@@ -41,6 +43,7 @@ TEST_CASE("every feature set launches in every layout after one sweep") {
 
 TEST_CASE("masks, lengths and results never change the layout class") {
   const TinyKernels kernels;
+  const RememberedCompiles remembered;
   for (const ops::Op &op : ops::all_ops()) {
     CAPTURE(op.spec->name);
     FakeGpu gpu;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <map>
 #include <mutex>
 #include <set>
 #include <string>
@@ -41,22 +42,27 @@ class CompileJobs {
   }
 
   // Every candidate that the architecture admits for some dtypes, in every layout class that it takes, once each: with
-  // one of the dtypes that admit it, another one for each `turn`. Of every `step`-th alone, where the turn says so.
+  // one of the dtypes that admit it, another one for each `turn`. With a `step`, every so many of each path alone, from
+  // where the turn says: at least one.
   void add_candidates_in_turn(const OpSpec &op, FeatureSet features, std::string_view architecture_name,
                               std::int64_t statics, std::size_t turn, std::size_t step = 1) {
     CompileJobs every;
     for (const auto &own : own_dtypes(op)) every.add_candidates(op, features, own, architecture_name, statics);
-    std::vector<std::pair<std::string, std::vector<jit::Specialization>>> groups;  // by config and layout class
+    using Alike = std::pair<std::string, std::vector<jit::Specialization>>;  // a config and layout class
+    std::map<std::string, std::vector<Alike>> paths;
     for (jit::Specialization &job : every.jobs_) {
       const std::string name = to_string(job.config) + std::string(msj::name(job.layout));
+      std::vector<Alike> &groups = paths[job.config.path];
       auto group = std::find_if(groups.begin(), groups.end(), [&](const auto &known) { return known.first == name; });
       if (group == groups.end()) group = groups.insert(groups.end(), {name, {}});
       group->second.push_back(std::move(job));
     }
     std::size_t kept = turn;
-    for (std::size_t i = turn % step; i < groups.size(); i += step) {
-      std::vector<jit::Specialization> &alike = groups[i].second;
-      jobs_.push_back(std::move(alike[kept++ % alike.size()]));
+    for (auto &[path, groups] : paths) {
+      for (std::size_t i = turn % std::min(step, groups.size()); i < groups.size(); i += step) {
+        std::vector<jit::Specialization> &alike = groups[i].second;
+        jobs_.push_back(std::move(alike[kept++ % alike.size()]));
+      }
     }
   }
 
