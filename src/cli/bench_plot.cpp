@@ -19,7 +19,6 @@ constexpr double kLeft = 330;  // of the bars: labels stand before them
 constexpr double kRowHeight = 20;
 constexpr double kTop = 70;
 constexpr double kPlotHeight = 420;
-constexpr std::size_t kMostNamedPoints = 24;  // more names than this hide one another
 constexpr const char *kGrid = "#dddddd";
 constexpr const char *kInk = "#333333";
 constexpr std::array<const char *, 6> kColors = {"#3366aa", "#cc6633", "#338855", "#885599", "#aa8822", "#557799"};
@@ -44,7 +43,7 @@ std::string label_of(const BenchRow &row) {
   return label;
 }
 
-// A straight line of an SVG, and text; all coordinates in its units.
+// The elements of an SVG, one a line.
 class Drawing {
  public:
   void line(double x1, double y1, double x2, double y2, const char *color, double width = 1) {
@@ -128,6 +127,20 @@ double draw_bars(Drawing &drawing, std::span<const BenchRow> rows, const OpColor
   return bottom + 30;
 }
 
+// Which labels of a plot have room: those that no earlier one is near.
+class Labels {
+ public:
+  [[nodiscard]] bool take(double x, double y) {
+    const bool is_free = std::ranges::none_of(
+        taken_, [&](const auto &at) { return std::abs(at.first - x) < 130 && std::abs(at.second - y) < 12; });
+    if (is_free) taken_.emplace_back(x, y);
+    return is_free;
+  }
+
+ private:
+  std::vector<std::pair<double, double>> taken_;
+};
+
 // Two logarithmic axes over whole decades.
 class Axes {
  public:
@@ -204,13 +217,16 @@ void draw_roofline(Drawing &drawing, std::span<const BenchRow> rows, const OpCol
   axes.draw(drawing);
   double highest = plateaus.empty() ? axes.most_y() : 0;
   for (const auto &[dtype, rate] : plateaus) highest = std::max(highest, rate);
+  Labels labels;
   if (slope) {
     const double from = std::max(axes.least_x(), axes.least_y() / *slope);
     const double to = std::min(axes.most_x(), highest / *slope);
     if (from < to) drawing.line(axes.x(from), axes.y(from * *slope), axes.x(to), axes.y(to * *slope), kInk, 2);
     for (const auto &[dtype, rate] : plateaus) {
       drawing.line(axes.x(rate / *slope), axes.y(rate), axes.x(axes.most_x()), axes.y(rate), kInk, 2);
-      drawing.text(axes.x(axes.most_x()), axes.y(rate) - 5, "end", fmt::format("{} {:.0f} TFLOP/s", dtype, rate));
+      double x = axes.x(axes.most_x());
+      while (!labels.take(x, axes.y(rate) - 5)) x -= 130;
+      drawing.text(x, axes.y(rate) - 5, "end", fmt::format("{} {:.0f} TFLOP/s", dtype, rate));
     }
     drawing.text(axes.x(from) + 12, top + 14, "start", fmt::format("slope: {:.2f} TB/s read", *slope));
   }
@@ -220,7 +236,7 @@ void draw_roofline(Drawing &drawing, std::span<const BenchRow> rows, const OpCol
     const std::string label = label_of(*drawn[i]);
     drawing.point(x, y, colors.of(drawn[i]->of.op),
                   fmt::format("{} {}: {:.1f} TFLOP/s", drawn[i]->of.op->name, label, points[i].second));
-    if (drawn.size() <= kMostNamedPoints) drawing.text(x + 7, y + 4, "start", label, 10);
+    if (labels.take(x, y)) drawing.text(x + 7, y + 4, "start", label, 10);
   }
 }
 
