@@ -24,7 +24,9 @@ struct ReadRanges {
   std::array<const void *, kMost> data{};
   std::array<long long, kMost> words{};
   void *sink = nullptr;
-  [[nodiscard]] std::int64_t bytes() const { return kWordBytes * std::accumulate(words.begin(), words.end(), std::int64_t{0}); }
+  [[nodiscard]] std::int64_t bytes() const {
+    return kWordBytes * std::accumulate(words.begin(), words.end(), std::int64_t{0});
+  }
 };
 // What a call streams; of an index (tokens N), as much as its documents are. `sink` is 4 bytes of device memory.
 [[nodiscard]] ReadRanges ranges_of(const BoundCall &call, void *sink);

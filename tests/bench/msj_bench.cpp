@@ -191,7 +191,8 @@ class Bench {
 
   // The same bytes read, at the best of a few grids.
   double read_ms(const bench::BenchTensors &tensors) {
-    const tune::ReadRanges ranges = tune::ranges_of(ops::bind(*tensors.call().get(), ops::DataRule::ignored), sink_.get());
+    const tune::ReadRanges ranges =
+        tune::ranges_of(ops::bind(*tensors.call().get(), ops::DataRule::ignored), sink_.get());
     double best = 1e30;
     for (const int blocks : {2, 4, 8}) {
       for (const int threads : {256, 512}) {
