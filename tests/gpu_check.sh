@@ -4,7 +4,8 @@
 #
 #   tests/gpu_check.sh OUTDIR [--quick] [--steps build,tests,sanitizer,bench,warm,start] [--seconds N]
 #
-# Raw figures go to OUTDIR: build.log tests.log memcheck.log racecheck.log bench.log bench.json tuned.tar.gz summary.txt.
+# Raw figures go to OUTDIR: build.log tests.log memcheck.log racecheck.log bench.log bench.json command.json bench.svg
+# tuned.tar.gz summary.txt.
 # Every step has its own time limit and a failed one does not stop the next; the whole ends within N seconds (570). The
 # last lines are one PASS, FAIL or SKIP for each step. Exit status: 0 if none failed, 77 if there is no GPU.
 set -uo pipefail
@@ -162,9 +163,32 @@ sys.exit(worst > 1e-4 or counters["nvrtc_invocations"] != 0 or counters["sweeps"
 PYTHON
 }
 
+# The command's own figures beside msj_bench's, which launches through plans: each case of both, and no ceiling passed.
+bench_command() {
+  local peers=()
+  [ ! -f "$cache/peers.json" ] || peers=(--peers "$cache/peers.json")
+  [ -f "$out/bench.json" ] || echo '{"rows": []}' >"$out/bench.json"
+  "$build/src/maxsim-jit" bench --quick "${peers[@]}" --seconds 60 --json --svg "$out/bench.svg" >"$out/command.json" ||
+    return 1
+  python3 - "$out/command.json" "$out/bench.json" <<'PYTHON'
+import json, sys
+command, bench = (json.load(open(file)) for file in sys.argv[1:])
+case = lambda row, features: (row["op"], row["shape"], row["dtype"], features)
+theirs = {case(row, row["features"]): row for row in bench["rows"]}
+wrong = not command["rows"]
+for row in command["rows"]:
+    other = theirs.get(case(row, " ".join(row["features"])), {})
+    print("command:", row["op"], row["shape"], row["dtype"], len(row["features"]), "features:", row["time_ms"], "ms, msj_bench",
+          other.get("time_ms"), "ms; read", row["read_ms"], other.get("read_ms"), "; of floor", row["efficiency"])
+    wrong |= not 0 < row["read_ms"] or not 0 < row["least_efficiency"] < 1.1
+print("command: read", command["read_terabytes_per_second"], "TB/s; failed", command["failed"])
+sys.exit(wrong)
+PYTHON
+}
+
 pack_entries() { tar -C "$cache" -czf "$out/tuned.tar.gz" --exclude=cubins --exclude=locks tuned 2>/dev/null; }
 
-export -f configure_and_build run_tests sanitize warm start baked_scores
+export -f configure_and_build run_tests sanitize warm start baked_scores bench_command
 export build bin cache out
 
 # ---- all of them ------------------------------------------------------------------------------------------------------
@@ -230,6 +254,7 @@ if wanted bench; then
   step peers 110 "$out/bench.log" python3 tests/bench/peers.py --json "$cache/peers.json" --seconds 85 "${options[@]}"
   step bench 120 "$out/bench.log" env MAXSIM_JIT_CACHE_DIR="$cache/tuned" "$bin/msj_bench" --peers "$cache/peers.json" \
     --json "$out/bench.json" --seconds 90 "${options[@]}"
+  step 'bench of the command' 75 "$out/bench.log" env MAXSIM_JIT_CACHE_DIR="$cache/tuned" bash -c bench_command
   show "$out/bench.log" 'ms|TFLOP|%|shape|skipped:' 80
   pack_entries
 fi

@@ -309,10 +309,11 @@ typedef struct msj_inspect_options {
 /* "maxsim-jit/inspect/1": the autotune entries of the cache and those shipped, or the cached specializations. */
 MSJ_API msj_status msj_inspect(msj_context *context, const msj_inspect_options *options, char **json);
 /* "maxsim-jit/measure/1": every candidate timed for this very call, whatever its bucket's entry says: at its sizes,
- * with its features, in its layout class, with cold caches. Beside them the config that the call launches, and the
- * least, the middle (what a sweep times) and the largest sizes of the bucket. Operands are scratch: data pointers are
- * not read, and may be null. Compiles what is not cached, and tunes the bucket first if it is not tuned; changes
- * nothing else. */
+ * with its features, in its layout class, with cold caches. Beside them the config that the call launches, the least,
+ * the middle (what a sweep times) and the largest sizes of the bucket, and the call's ceilings: milliseconds of an
+ * empty launch and of a pure read of what is streamed (launch included), its bytes, and the call's multiply-adds.
+ * Operands are scratch: data pointers are not read, and may be null. Compiles what is not cached, and tunes the bucket
+ * first if it is not tuned; changes nothing else. */
 MSJ_API msj_status msj_measure(msj_context *context, const msj_call *call, char **json);
 /* "maxsim-jit/ops/1": every op's operands, features, sizes, dtypes and params, as its table declares them. */
 MSJ_API msj_status msj_describe(char **json);

@@ -30,22 +30,27 @@ const char *source_name(tune::Source source) {
 }  // namespace
 
 std::string measure(ops::Pipeline &pipeline, const BoundCall &call, const ops::LaunchSite &site) {
-  const ops::Pipeline::Measurement measured = pipeline.measure(call, site);
+  const ops::Pipeline::Measurement measurement = pipeline.measure(call, site);
   const OpSpec &op = *call.op;
   const tune::BucketRules &buckets = pipeline.tuner().buckets();
-  const tune::ShapeBucket &bucket = measured.key.bucket();
-  const auto dtypes = measured.key.dtypes().all();
-  Json json = {{"schema", "maxsim-jit/measure/1"}, {"op", op.name}, {"environment", measured.environment}};
+  const tune::ShapeBucket &bucket = measurement.key.bucket();
+  const auto dtypes = measurement.key.dtypes().all();
+  Json json = {{"schema", "maxsim-jit/measure/1"}, {"op", op.name}, {"environment", measurement.environment}};
   json["sizes"] = sizes_json(op, call.sizes);
   json["features"] = feature_names(op, call.features);
   json["layout"] = name(call.layout);
   json["bucket"] = {{"least", sizes_json(op, buckets.least(bucket))},
                     {"middle", sizes_json(op, buckets.representative(bucket, dtypes))},
                     {"largest", sizes_json(op, buckets.largest(bucket, dtypes))}};
-  json["config"] = tune::config_to_json(measured.config);
-  json["source"] = source_name(measured.source);
+  json["config"] = tune::config_to_json(measurement.config);
+  json["source"] = source_name(measurement.source);
+  const tune::Ceilings &ceilings = measurement.measured.ceilings;
+  json["ceilings"] = {{"empty_ms", ceilings.empty_ms},
+                      {"read_ms", ceilings.read_ms},
+                      {"read_bytes", ceilings.read_bytes},
+                      {"multiply_adds", op.multiply_adds(call.sizes)}};
   json["candidates"] = Json::array();
-  for (const tune::CandidateRecord &record : measured.candidates) {
+  for (const tune::CandidateRecord &record : measurement.measured.candidates) {
     Json row = {{"config", tune::config_to_json(record.config)}};
     if (record.rejected.empty()) {
       row["milliseconds"] = record.timing.median_ms;

@@ -18,6 +18,7 @@ struct Command {
 // `ops` and `console` must outlive the command.
 [[nodiscard]] Command add_warm(CLI::App &app, const std::vector<OpInfo> &ops, Console &console);
 [[nodiscard]] Command add_audit(CLI::App &app, const std::vector<OpInfo> &ops, Console &console);
+[[nodiscard]] Command add_bench(CLI::App &app, const std::vector<OpInfo> &ops, Console &console);
 [[nodiscard]] Command add_inspect(CLI::App &app, const std::vector<OpInfo> &ops, Console &console);
 [[nodiscard]] Command add_score(CLI::App &app, const std::vector<OpInfo> &ops, Console &console);
 [[nodiscard]] Command add_cache(CLI::App &app, Console &console);

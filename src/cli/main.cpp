@@ -96,8 +96,9 @@ int run(int argc, char **argv, Console &console) {
   bool verbose = false;
   app.add_flag("-v,--verbose", verbose, "say on stderr what the library does, as MAXSIM_JIT_LOG=info");
   const std::vector<Command> commands = {add_warm(app, ops, console),  add_inspect(app, ops, console),
-                                         add_audit(app, ops, console), add_cache(app, console),
-                                         add_doctor(app, console),     add_score(app, ops, console)};
+                                         add_audit(app, ops, console), add_bench(app, ops, console),
+                                         add_cache(app, console),      add_doctor(app, console),
+                                         add_score(app, ops, console)};
   refuse_empty_values(app);
   try {
     app.parse(argc, argv);

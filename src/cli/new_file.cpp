@@ -13,6 +13,8 @@
 #include <system_error>
 #include <utility>
 
+#include "cli/failure.h"
+
 namespace msj::cli {
 namespace {
 
@@ -22,6 +24,34 @@ std::filesystem::path unused_path(const std::filesystem::path &target) {
 }
 
 }  // namespace
+
+std::filesystem::path output_target(const std::filesystem::path &path) {
+  constexpr int kMostLinks = 40;  // as the kernel
+  std::filesystem::path target = path;
+  std::error_code error;
+  for (int links = 0; links < kMostLinks && std::filesystem::is_symlink(target, error); ++links) {
+    const std::filesystem::path next = std::filesystem::read_symlink(target, error);
+    if (error) return path;
+    target = next.is_absolute() ? next : target.parent_path() / next;
+  }
+  return target;
+}
+
+void check_output_file(const std::string &file) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  const auto status = fs::status(file, ignored);
+  if (fs::exists(status) && !fs::is_regular_file(status)) {
+    failure("{}: the output exists and is no regular file; a new or a regular file is accepted", file);
+  }
+  const fs::path target = output_target(file);
+  const fs::path parent = target.has_parent_path() ? target.parent_path() : fs::path(".");
+  if (!fs::is_directory(parent, ignored)) failure("{}: there is no directory {}", file, parent.native());
+  if (::access(parent.c_str(), W_OK) != 0) {
+    failure("{}: the directory {} cannot be written: {}", file, parent.native(),
+            std::generic_category().message(errno));
+  }
+}
 
 NewFile::NewFile(std::filesystem::path target)
     : target_(std::move(target)),

@@ -4,10 +4,17 @@
 #include <cstddef>
 #include <filesystem>
 #include <span>
+#include <string>
 
 #include "cli/file_descriptor.h"
 
 namespace msj::cli {
+
+// Where a result named `path` goes: what its symlinks lead to.
+[[nodiscard]] std::filesystem::path output_target(const std::filesystem::path &path);
+
+// Before any work: throws Failure where no file could be written there at the end.
+void check_output_file(const std::string &file);
 
 // Whatever fails throws std::runtime_error with one sentence that names the target.
 class NewFile {

@@ -18,7 +18,7 @@ std::filesystem::path checked_target(const std::filesystem::path &path) {
   if (::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode)) {
     npy_failure(path.native(), "this is a device, pipe or socket; accepted: a regular .npy file");
   }
-  return npy_target(path);
+  return output_target(path);
 }
 
 // Version 1.0, padded with spaces so that the data starts at a multiple of 64 bytes.
@@ -34,18 +34,6 @@ std::string preamble(NpyType type, std::span<const std::int64_t> shape) {
 }
 
 }  // namespace
-
-std::filesystem::path npy_target(const std::filesystem::path &path) {
-  constexpr int kMostLinks = 40;  // as the kernel
-  std::filesystem::path target = path;
-  std::error_code error;
-  for (int links = 0; links < kMostLinks && std::filesystem::is_symlink(target, error); ++links) {
-    const std::filesystem::path next = std::filesystem::read_symlink(target, error);
-    if (error) return path;
-    target = next.is_absolute() ? next : target.parent_path() / next;
-  }
-  return target;
-}
 
 NewFile stage_npy(const std::filesystem::path &path, NpyType type, std::span<const std::int64_t> shape,
                   std::span<const std::byte> data) {

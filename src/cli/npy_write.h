@@ -15,9 +15,6 @@
 
 namespace msj::cli {
 
-// Where a result named `path` goes: what its symlinks lead to.
-[[nodiscard]] std::filesystem::path npy_target(const std::filesystem::path &path);
-
 void write_npy(const std::filesystem::path &path, NpyType type, std::span<const std::int64_t> shape,
                std::span<const std::byte> data);
 

@@ -35,7 +35,8 @@ Regret regret_of(const std::string &what, const Json &measurement) {
           config_text(shared),
           config_text(best->at("config")),
           measurement.value("source", ""),
-          std::max(of_shared->at("dispersion").get<double>(), best->at("dispersion").get<double>())};
+          std::max(of_shared->at("dispersion").get<double>(), best->at("dispersion").get<double>()),
+          of_shared->value("rounds", std::int64_t{0})};
 }
 
 RegretSummary summary_of(std::span<const Regret> regrets) {

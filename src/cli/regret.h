@@ -1,6 +1,7 @@
 // What a shared winner costs: its time over the best candidate's, for one feature set or one point of a bucket.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -17,8 +18,9 @@ struct Regret {
   double best_ms = 0;    // the fastest candidate's
   std::string shared;    // their configs, as text
   std::string best;
-  std::string source;     // of the shared one: "tuned", "shipped" or "default"
-  double dispersion = 0;  // of the two times, the larger: what is below it is noise
+  std::string source;       // of the shared one: "tuned", "shipped" or "default"
+  double dispersion = 0;    // of the two times, the larger: what is below it is noise
+  std::int64_t rounds = 0;  // that the shared one was timed
   [[nodiscard]] double ratio() const { return shared_ms / best_ms - 1; }
 };
 

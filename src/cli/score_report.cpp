@@ -1,10 +1,8 @@
 #include "cli/score_report.h"
 
 #include <fmt/ranges.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
 #include <filesystem>
 #include <iterator>
@@ -52,22 +50,6 @@ std::set<std::string> linked_places(const std::string &directory) {
   }
   if (error) failure("--index {}: its files cannot be listed: {}", directory, error.message());
   return places;
-}
-
-void check_output_file(const std::string &file) {
-  namespace fs = std::filesystem;
-  std::error_code ignored;
-  const auto status = fs::status(file, ignored);
-  if (fs::exists(status) && !fs::is_regular_file(status)) {
-    failure("{}: the output exists and is no regular file; a new or a regular file is accepted", file);
-  }
-  const fs::path target = npy_target(file);
-  const fs::path parent = target.has_parent_path() ? target.parent_path() : fs::path(".");
-  if (!fs::is_directory(parent, ignored)) failure("{}: there is no directory {}", file, parent.native());
-  if (::access(parent.c_str(), W_OK) != 0) {
-    failure("{}: the directory {} cannot be written: {}", file, parent.native(),
-            std::generic_category().message(errno));
-  }
 }
 
 // Scores as rows, one a query.

@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace msj::cli {
 
@@ -12,5 +13,8 @@ namespace msj::cli {
 
 // At most about 80 bytes, and "…" where there were more.
 [[nodiscard]] std::string shortened(std::string_view text);
+
+// "a,b" → a, b; an empty part is a part too.
+[[nodiscard]] std::vector<std::string_view> split(std::string_view text);
 
 }  // namespace msj::cli

@@ -59,7 +59,7 @@ class Pipeline {
     TileConfig config;  // that of the call's layout class
     tune::Source source = tune::Source::fallback;
     std::string environment;
-    std::vector<tune::CandidateRecord> candidates;
+    tune::Tuner::MeasuredCandidates measured;
   };
   [[nodiscard]] Measurement measure(const BoundCall &call, const LaunchSite &site);
   // Without a device: compiles into the cache what a device of this architecture would start with.

@@ -10,6 +10,8 @@
 #include "cuda/module.h"
 #include "jit/arguments.h"
 #include "jit/tensor_maps.h"
+#include "tune/ceilings.h"
+#include "tune/cold_clock.h"
 #include "tune/rounds.h"
 #include "tune/scratch.h"
 
@@ -17,13 +19,11 @@ namespace msj::tune {
 
 namespace {
 
-constexpr std::int64_t kLeastFlushBytes = std::int64_t{64} << 20;
-
 // A trial that is loaded and can be launched.
 struct Ready {
   Ready(const std::shared_ptr<const cuda::Driver> &driver, const SweepProblem &problem, const Trial &trial,
         const BoundCall &call, void *workspace, cuda::TensorMapCache &maps)
-      : arguments(call, workspace), module(driver, trial.cubin->bytes), start(driver), stop(driver) {
+      : arguments(call, workspace), module(driver, trial.cubin->bytes) {
     const PathSpec &path = path_of(*problem.op, trial.config);
     launches = path.geometry(
         {trial.config, problem.sizes, problem.static_sizes, problem.dtypes.all(), problem.sm_count, problem.features});
@@ -40,8 +40,6 @@ struct Ready {
 
   jit::Arguments arguments;
   cuda::Module module;
-  cuda::Event start;
-  cuda::Event stop;
   LaunchList launches;
   std::array<CUfunction, kMaxLaunches> functions{};
 };
@@ -64,7 +62,7 @@ class Bench {
       : driver_(driver),
         stream_(driver),
         scratch_(driver, stream_, problem),
-        flush_(driver, static_cast<std::size_t>(std::max(2 * problem.l2_bytes, kLeastFlushBytes))),
+        clock_(driver, stream_, problem.l2_bytes),
         workspace_(driver, workspace_bytes(problem, trials)),
         maps_(driver) {}
 
@@ -85,30 +83,12 @@ class Bench {
   }
 
   std::vector<Timing> time() {
-    return time_in_rounds(groups_, [this](std::span<const std::size_t> order) { return run_round(order); });
+    return time_in_rounds(groups_, [this](std::span<const std::size_t> order) {
+      return clock_.round(order, [this](std::size_t trial) { launch(*ready_[trial]); });
+    });
   }
 
  private:
-  // The whole round is queued before it is waited for, so that the host's speed is not timed.
-  std::vector<double> run_round(std::span<const std::size_t> order) {
-    for (const std::size_t index : order) {
-      Ready &ready = *ready_[index];
-      driver_->check(driver_->MemsetD8Async(flush_.get(), 0, flush_.bytes(), stream_.get()), "cuMemsetD8Async");
-      driver_->check(driver_->EventRecord(ready.start.get(), stream_.get()), "cuEventRecord");
-      launch(ready);
-      driver_->check(driver_->EventRecord(ready.stop.get(), stream_.get()), "cuEventRecord");
-    }
-    driver_->check(driver_->StreamSynchronize(stream_.get()), "a round of a sweep");
-    std::vector<double> times;
-    for (const std::size_t index : order) {
-      float milliseconds = 0;
-      driver_->check(driver_->EventElapsedTime(&milliseconds, ready_[index]->start.get(), ready_[index]->stop.get()),
-                     "cuEventElapsedTime");
-      times.push_back(milliseconds);
-    }
-    return times;
-  }
-
   void launch(Ready &ready) {
     for (std::int64_t round = 0; round < ready.launches.rounds; ++round) {
       ready.arguments.set_round(round);
@@ -126,7 +106,7 @@ class Bench {
   std::shared_ptr<const cuda::Driver> driver_;
   cuda::Stream stream_;
   Scratch scratch_;
-  cuda::Buffer flush_;
+  ColdClock clock_;
   cuda::Buffer workspace_;
   cuda::TensorMapCache maps_;
   std::vector<std::unique_ptr<Ready>> ready_;
@@ -152,6 +132,10 @@ std::vector<Timing> EventTimer::time(const SweepProblem &problem, std::span<cons
   const std::vector<Timing> measured = bench.time();
   for (std::size_t i = 0; i < running.size(); ++i) timings[running[i]] = measured[i];
   return timings;
+}
+
+Ceilings EventTimer::ceilings(const SweepProblem &problem, std::string_view cubin) {
+  return time_ceilings(driver_, problem, cubin);
 }
 
 }  // namespace msj::tune

@@ -14,6 +14,7 @@ class EventTimer : public Timer {
  public:
   EventTimer(std::shared_ptr<const cuda::Driver> driver, Log &log) : driver_(std::move(driver)), log_(log) {}
   [[nodiscard]] std::vector<Timing> time(const SweepProblem &problem, std::span<const Trial> trials) override;
+  [[nodiscard]] Ceilings ceilings(const SweepProblem &problem, std::string_view cubin) override;
 
  private:
   std::shared_ptr<const cuda::Driver> driver_;

@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "jit/specializer.h"
@@ -35,11 +36,20 @@ struct Timing {
   std::string error;      // why it could not run; "" if it ran
 };
 
+// What a problem is measured against; see tune/ceilings.h.
+struct Ceilings {
+  double empty_ms = 0;  // a launch that does nothing
+  double read_ms = 0;   // a pure read of what the op streams, its launch included
+  std::int64_t read_bytes = 0;
+};
+
 class Timer {
  public:
   virtual ~Timer() = default;
   // One Timing per trial, in order. The CUDA context to work in is current.
   [[nodiscard]] virtual std::vector<Timing> time(const SweepProblem &problem, std::span<const Trial> trials) = 0;
+  // `cubin` holds the ceilings' kernels. A timer that has no GPU has no ceilings.
+  [[nodiscard]] virtual Ceilings ceilings(const SweepProblem &, std::string_view /*cubin*/) { return {}; }
 };
 
 }  // namespace msj::tune

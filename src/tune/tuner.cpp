@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "tune/ceilings.h"
 
 namespace msj::tune {
 
@@ -246,13 +247,23 @@ Provenance Tuner::provenance(const AutotuneKey &key, const cuda::DeviceInfo &dev
   return provenance;
 }
 
-std::vector<CandidateRecord> Tuner::measure(const AutotuneKey &key, const MeasuredCall &call,
-                                            const cuda::DeviceInfo &device, Timer &timer) {
+std::shared_ptr<const std::string> Tuner::ceilings_cubin(const cuda::Architecture &architecture) {
+  return ceilings_.get_or_make(architecture.name, [&] {
+    const std::string name(kCeilingsSource);
+    auto compiled = parts_.nvrtc.get()->compile(parts_.specializer.sources().expanded(name), name, architecture,
+                                                jit::compile_options(), parts_.counters);
+    return std::make_shared<const std::string>(std::move(compiled.cubin));
+  });
+}
+
+Tuner::MeasuredCandidates Tuner::measure(const AutotuneKey &key, const MeasuredCall &call,
+                                         const cuda::DeviceInfo &device, Timer &timer) {
   Admission admission = admit(space(key.op()), key, device.limits);
   std::erase_if(admission.admitted, [&](const Admitted &pair) { return pair.layout != call.layout; });
   std::erase_if(admission.rejected, [&](const Rejected &rejected) { return rejected.layout != call.layout; });
   const auto trials =
       compile_trials(key, call.features, device.architecture, admission, parts_.specializer, parts_.progress);
+  const auto ceilings = ceilings_cubin(device.architecture);
   const GpuTurn turn(*this, device.uuid);
   const SweepProblem problem = {.op = &key.op(),
                                 .sizes = call.sizes,
@@ -261,11 +272,11 @@ std::vector<CandidateRecord> Tuner::measure(const AutotuneKey &key, const Measur
                                 .features = call.features,
                                 .sm_count = device.limits.sm_count,
                                 .l2_bytes = device.limits.l2_bytes};
-  std::vector<CandidateRecord> records = time_trials(problem, trials, timer);
+  MeasuredCandidates measured{time_trials(problem, trials, timer), timer.ceilings(problem, *ceilings)};
   for (const Rejected &rejected : admission.rejected) {
-    records.push_back({rejected.config, rejected.layout, {}, rejected.reason});
+    measured.candidates.push_back({rejected.config, rejected.layout, {}, rejected.reason});
   }
-  return records;
+  return measured;
 }
 
 void Tuner::report(std::int64_t done, std::int64_t total) {

@@ -67,8 +67,12 @@ class Tuner {
     FeatureSet features = 0;
     Layout layout = Layout::aligned16;
   };
-  [[nodiscard]] std::vector<CandidateRecord> measure(const AutotuneKey &key, const MeasuredCall &call,
-                                                     const cuda::DeviceInfo &device, Timer &timer);
+  struct MeasuredCandidates {
+    std::vector<CandidateRecord> candidates;
+    Ceilings ceilings;
+  };
+  [[nodiscard]] MeasuredCandidates measure(const AutotuneKey &key, const MeasuredCall &call,
+                                           const cuda::DeviceInfo &device, Timer &timer);
 
   [[nodiscard]] const BucketRules &buckets() const { return buckets_; }
   [[nodiscard]] const CandidateSpace &space(const OpSpec &op);
@@ -95,6 +99,7 @@ class Tuner {
                                       const Admission &admission, std::span<const Trial> trials, Timer &timer);
   [[nodiscard]] Provenance provenance(const AutotuneKey &key, const cuda::DeviceInfo &device,
                                       std::span<const Trial> trials);
+  [[nodiscard]] std::shared_ptr<const std::string> ceilings_cubin(const cuda::Architecture &architecture);
   void report(std::int64_t done, std::int64_t total);
 
   // Holds a GPU against other sweeps: the lock file, or where there can be none, other threads of this Tuner.
@@ -106,6 +111,7 @@ class Tuner {
   store::EntryStore entries_;
   OnceMap<CandidateSpace> spaces_;
   OnceMap<Resolution> resolved_;
+  OnceMap<std::string> ceilings_;  // cubins, by architecture
   std::mutex turns_mutex_;
   std::map<std::string, std::timed_mutex> turns_;
 };

@@ -79,6 +79,8 @@ TEST_CASE("a call is measured as it is, and nothing is tuned by it") {
     CHECK(json["schema"] == "maxsim-jit/measure/1");
     CHECK(json["op"] == op.spec->name);
     CHECK(json["source"] == "tuned");
+    CHECK(json["ceilings"]["multiply_adds"].get<double>() == op.spec->multiply_adds(seen.front().sizes));
+    for (const char *timed_too : {"empty_ms", "read_ms", "read_bytes"}) CHECK(json["ceilings"].contains(timed_too));
     CHECK(json["features"].size() == op.spec->features.size());
     CHECK(session.stats().sweeps == before.sweeps);
     CHECK(session.stats().candidates_timed == before.candidates_timed);

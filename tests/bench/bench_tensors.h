@@ -1,7 +1,6 @@
 // A problem's tensors in device memory, filled there: some are larger than a host would fill in the time.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <optional>
 
@@ -16,11 +15,6 @@ class BenchTensors {
   BenchTensors(const gpu::OpProblem &problem, gpu::Kernels &kernels, CUstream stream);
 
   [[nodiscard]] maxsim_jit::Call call() const { return problem_.call(tensors()); }
-  [[nodiscard]] const gpu::DeviceBytes &memory(std::size_t operand) const { return operands_.at(operand)->memory(); }
-  // The operands that carry a problem's bytes.
-  [[nodiscard]] std::vector<std::size_t> streamed() const;
-  // Bytes of an operand that a call needs: of an index, those of its documents.
-  [[nodiscard]] std::size_t needed_bytes(std::size_t operand) const;
 
  private:
   [[nodiscard]] gpu::OpTensors tensors() const;
@@ -57,23 +51,6 @@ inline gpu::OpTensors BenchTensors::tensors() const {
     if (operands_[i]) tensors[i] = operands_[i]->tensor();
   }
   return tensors;
-}
-
-inline std::vector<std::size_t> BenchTensors::streamed() const {
-  std::vector<std::size_t> all;
-  for (std::size_t i = 0; i < problem_.op->operands.size(); ++i) {
-    if (problem_.op->operands[i].streamed) all.push_back(i);
-  }
-  return all;
-}
-
-inline std::size_t BenchTensors::needed_bytes(std::size_t operand) const {
-  const std::size_t bytes = memory(operand).bytes();
-  const int tokens = find_named(problem_.op->sizes, "N");
-  if (tokens < 0 || problem_.op->operands[operand].dims[0] != tokens) return bytes;
-  const auto rows = static_cast<std::size_t>(problem_.size("N"));
-  const auto scored = static_cast<std::size_t>(problem_.size("Nd") * problem_.size("Ld"));
-  return std::min(bytes, bytes / rows * scored);
 }
 
 inline bool BenchTensors::fill_index(std::size_t operand, gpu::Kernels &kernels, CUstream stream) const {

@@ -1,4 +1,4 @@
-// What is measured: DESIGN section 8's shapes, from shapes.json, which peers.py reads too.
+// What is measured: DESIGN section 8's shapes, from the shapes of the command, which peers.py reads too.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 namespace msj::bench {
 
-inline const std::string kShapesFile = std::string(MSJ_SOURCE_DIR) + "/tests/bench/shapes.json";
+inline const std::string kShapesFile = std::string(MSJ_SOURCE_DIR) + "/src/cli/bench_shapes.json";
 
 struct Case {
   std::string shape;

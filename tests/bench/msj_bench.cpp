@@ -6,10 +6,10 @@
 // --candidates: every candidate of the space too, on the shape itself, where the tuner times its bucket's
 // representative sizes; then the best of each path.
 //
-// Shapes are those of shapes.json. The read ceiling is measured here; matrix rates and the peers' times come from
-// peers.py's file. The floor of a problem is the larger of its read's time and flops / matrix rate; efficiency = floor
-// / (time - empty launch). Configs are those that the library's tuner chose (MAXSIM_JIT_CACHE_DIR may hold its entries
-// already). Exit status 77: no GPU.
+// Shapes are those of src/cli/bench_shapes.json. The read ceiling is measured here; matrix rates and the peers' times
+// come from peers.py's file. The floor of a problem is the larger of its read's time and flops / matrix rate;
+// efficiency = floor / (time - empty launch). Configs are those that the library's tuner chose (MAXSIM_JIT_CACHE_DIR
+// may hold its entries already). Exit status 77: no GPU.
 #define DOCTEST_CONFIG_IMPLEMENT  // the tests' helpers check with it
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -29,7 +29,9 @@
 #include "bench/cases.h"
 #include "bench/stopwatch.h"
 #include "gpu/op_candidates.h"
+#include "ops/bind.h"
 #include "support/scratch.h"
+#include "tune/ceilings.h"
 
 using namespace msj;
 using bench::Case;
@@ -98,7 +100,7 @@ class Bench {
       peers_ = Json::parse(file, nullptr, false);
       if (peers_.is_discarded()) peers_ = Json::object();
     }
-    empty_ms_ = stopwatch_.time([&](CUstream stream) { kernels_.launch(stream, "empty", 132, 128); }).median_ms;
+    empty_ms_ = stopwatch_.time([&](CUstream stream) { kernels_.launch(stream, "empty_launch", 132, 128); }).median_ms;
   }
 
   [[nodiscard]] double empty_ms() const { return empty_ms_; }
@@ -189,23 +191,14 @@ class Bench {
 
   // The same bytes read, at the best of a few grids.
   double read_ms(const bench::BenchTensors &tensors) {
-    std::array<const void *, 3> data{};
-    std::array<long long, 3> words{};
-    const std::vector<std::size_t> streamed = tensors.streamed();
-    if (streamed.size() > data.size()) throw std::runtime_error("more than three streamed operands");
-    for (std::size_t i = 0; i < streamed.size(); ++i) {
-      data[i] = tensors.memory(streamed[i]).get();
-      words[i] = static_cast<long long>(tensors.needed_bytes(streamed[i]) / 16);
-    }
-    void *sink = sink_.get();
+    const tune::ReadRanges ranges =
+        tune::ranges_of(ops::bind(*tensors.call().get(), ops::DataRule::ignored), sink_.get());
     double best = 1e30;
     for (const int blocks : {2, 4, 8}) {
       for (const int threads : {256, 512}) {
         const std::int64_t grid = std::int64_t{gpu::Gpu::get().info().limits.sm_count} * blocks;
-        const Measured read = stopwatch_.time([&](CUstream stream) {
-          kernels_.launch(stream, "read_16", grid, threads, data[0], words[0], data[1], words[1], data[2], words[2],
-                          sink);
-        });
+        const Measured read =
+            stopwatch_.time([&](CUstream stream) { kernels_.launch(stream, "pure_read", grid, threads, ranges); });
         best = std::min(best, read.median_ms);
       }
     }
@@ -230,7 +223,7 @@ class Bench {
   bench::Stopwatch stopwatch_;
   gpu::DeviceBytes sink_;
   std::optional<gpu::DeviceBytes> workspace_;
-  gpu::Kernels kernels_{{"bench/bench_kernels.cu"}};
+  gpu::Kernels kernels_{{"bench/bench_kernels.cu", "../kernels/ceilings.cu"}};
   Json peers_ = Json::object();
   double empty_ms_ = 0;
 };

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Matrix ceilings and other libraries' MaxSim, for msj_bench to join (DESIGN section 8).
+"""Matrix ceilings and other libraries' MaxSim, for `maxsim-jit bench --peers` (DESIGN section 8).
 
 usage: peers.py --json FILE [--rounds N] [--seconds N] [--quick] [--ops A,B] [--shapes A,B] [--peers torch,lik,fm]
 
-The cases are those of shapes.json. Each peer is captured as a CUDA graph, so that Python's launch time does not count
+The cases are those of src/cli/bench_shapes.json. Each peer is captured as a CUDA graph, so that Python's launch time does not count
 against it, and its replays are timed with events, a cold L2 and random data. Of several ways to write MaxSim in torch
 the fastest counts. lik is late-interaction-kernels, fm is flash-maxsim; one that cannot be imported is left out. A peer
 that breaks the process's CUDA context is recorded as failed, and the rest goes on in a fresh process.
@@ -289,7 +289,7 @@ def main():
         document["ceilings"][name] = matrix_rate(stopwatch, dtype)
         print(f"matrix product 8192^3 {name}: {document['ceilings'][name]:.1f} TFLOP/s", flush=True)
     save()
-    shapes = json.loads((pathlib.Path(__file__).parent / "shapes.json").read_text())
+    shapes = json.loads((pathlib.Path(__file__).parents[2] / "src/cli/bench_shapes.json").read_text())
     for case, shape, sizes in cases(shapes, options.ops, options.shapes, options.quick):
         if time.monotonic() - begin > options.seconds:
             print("stopped: out of time")

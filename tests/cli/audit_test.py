@@ -3,10 +3,9 @@
 usage: audit_test.py MAXSIM_JIT SOURCE_DIR [unittest arguments]; FAKE_LIBCUDA names the stand-in
 """
 import json
-import os
-import re
 
-from command import CommandTest, Here, main
+from command import CommandTest, main
+from small_kernels import small_kernels
 
 AUDIT = ("audit", "--op", "residual_forward", "--sizes", "Nq=1,Nd=100,Lq=32,N=10000,d=100,nbits=2", "--dtype", "fp16", "--pairs")
 ROW = {"regret", "shared_ms", "best_ms", "dispersion", "shared", "source", "best"}
@@ -15,17 +14,7 @@ ROW = {"regret", "shared_ms", "best_ms", "dispersion", "shared", "source", "best
 class AuditTest(CommandTest):
     def setUp(self):
         super().setUp()
-        checks = {check["name"]: check for check in json.loads(self.run_command("doctor", "--json").stdout)["checks"]}
-        if checks["nvrtc"]["status"] != "ok":
-            self.skipTest("no NVRTC here: " + checks["nvrtc"]["found"])
-        kernels = self.directory / "kernels"
-        kernels.mkdir()
-        for path in (Here.source / "kernels").glob("*.cu"):
-            entries = re.findall(r"(\w+)\(const __grid_constant__ msj::Args", path.read_text())
-            (kernels / path.name).write_text("".join(
-                f'extern "C" __global__ void __launch_bounds__(1024) {entry}(const __grid_constant__ msj::Args args) {{}}\n'
-                for entry in entries))
-        self.here = {"MAXSIM_JIT_LIBCUDA": os.environ["FAKE_LIBCUDA"], "MAXSIM_JIT_KERNEL_DIR": str(kernels)}
+        self.here = small_kernels(self)
 
     def audit(self, tune, *options):
         return self.run_command(*AUDIT, *options, environment={**self.here, "MAXSIM_JIT_TUNE": tune})

@@ -13,11 +13,11 @@ SCORE = ["score", "--device", "cpu", "--q", "q.npy", "--d", "d.npy"]
 
 # Command line, and what the sentence says. All exit 2.
 LINES = [
-    ([], "maxsim-jit is given without a command", "warm, inspect, audit, cache, doctor, score"),
-    (["--verbose"], "maxsim-jit is given without a command", "warm, inspect, audit, cache, doctor, score"),
+    ([], "maxsim-jit is given without a command", "warm, inspect, audit, bench, cache, doctor, score"),
+    (["--verbose"], "maxsim-jit is given without a command", "warm, inspect, audit, bench, cache, doctor, score"),
     (["--verison"], "'--verison' is no option of maxsim-jit", "--help"),
-    (["frob"], "'frob' is no command of maxsim-jit", "warm, inspect, audit, cache, doctor, score"),
-    (["--verbose", "frob"], "'frob' is no command of maxsim-jit", "warm, inspect, audit, cache, doctor, score"),
+    (["frob"], "'frob' is no command of maxsim-jit", "warm, inspect, audit, bench, cache, doctor, score"),
+    (["--verbose", "frob"], "'frob' is no command of maxsim-jit", "warm, inspect, audit, bench, cache, doctor, score"),
     (["cache"], "cache is given without a command", "path, verify, clear"),
     (["cache", "polish"], "'polish' is no command of cache", "path, verify, clear"),
     (["score", "--frobnicate"], "--frobnicate"),

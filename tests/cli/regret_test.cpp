@@ -12,7 +12,7 @@ Json config(int block) { return {{"path", "portable"}, {"tunables", {{"block", b
 
 Json measurement(int shared) {
   Json json = {{"config", config(shared)}, {"source", "tuned"}};
-  json["candidates"] = {{{"config", config(1)}, {"milliseconds", 2.0}, {"dispersion", 0.01}},
+  json["candidates"] = {{{"config", config(1)}, {"milliseconds", 2.0}, {"dispersion", 0.01}, {"rounds", 7}},
                         {{"config", config(2)}, {"milliseconds", 1.6}, {"dispersion", 0.02}},
                         {{"config", config(3)}, {"rejected", "too much shared memory"}}};
   return json;
@@ -28,6 +28,7 @@ TEST_CASE("the shared winner's time over the best one's") {
   CHECK(regret.best == "portable block=2");
   CHECK(regret.source == "tuned");
   CHECK(regret.dispersion == 0.02);
+  CHECK(regret.rounds == 7);
   CHECK(regret_of("", measurement(2)).ratio() == 0);
 }
 
@@ -39,7 +40,7 @@ TEST_CASE("a winner that could not be timed is a failure, not a regret") {
 TEST_CASE("median and worst of any number") {
   const auto of = [](std::initializer_list<double> ratios) {
     std::vector<Regret> regrets;
-    for (const double ratio : ratios) regrets.push_back({"", 1 + ratio, 1, "", "", "", 0});
+    for (const double ratio : ratios) regrets.push_back({"", 1 + ratio, 1, "", "", "", 0, 0});
     return summary_of(regrets);
   };
   CHECK(of({}).worst == 0);
