@@ -95,7 +95,10 @@ void need_countable(std::size_t bytes) {
               total);
 }
 
-msj_call read_call(const msj_call *call) { return msj::ops::read_struct(call, MSJ_SIZE_UP_TO(msj_call, plan), "call"); }
+msj_call read_call(const msj_call *call) {
+  // NOLINTNEXTLINE(bugprone-sizeof-expression): the size of a member that is a pointer
+  return msj::ops::read_struct(call, MSJ_SIZE_UP_TO(msj_call, plan), "call");
+}
 
 bool is_cpu(const msj_call &call) {
   if (call.device < 0 && call.device != MSJ_DEVICE_CPU) {
@@ -112,7 +115,8 @@ msj::ops::LaunchSite site_of(const msj_call &call, const msj::ops::Ready *plan) 
 std::string_view text_or_empty(const char *text) { return text == nullptr ? std::string_view() : text; }
 
 void give_string(const std::string &text, char **out) {
-  auto *copy = static_cast<char *>(std::malloc(text.size() + 1));  // msj_string_free frees it
+  // NOLINTNEXTLINE(cppcoreguidelines-owning-memory): the caller's, until msj_string_free
+  auto *copy = static_cast<char *>(std::malloc(text.size() + 1));
   if (copy == nullptr) throw std::bad_alloc();
   std::memcpy(copy, text.c_str(), text.size() + 1);
   *out = copy;
@@ -315,6 +319,7 @@ msj_status msj_cache(msj_context *context, int32_t action, char **json) {
   });
 }
 
+// NOLINTNEXTLINE(cppcoreguidelines-owning-memory)
 void msj_string_free(char *string) { std::free(string); }
 
 msj_status msj_device_alloc(msj_context *context, int32_t device, size_t bytes, void **memory) {

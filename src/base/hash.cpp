@@ -32,7 +32,7 @@ std::uint32_t big_endian(const unsigned char *bytes) {
 
 // The 16 words of a block, stretched to the 64 of its rounds.
 std::array<std::uint32_t, 64> schedule(const unsigned char *block) {
-  std::array<std::uint32_t, 64> words;
+  std::array<std::uint32_t, 64> words{};
   for (std::size_t i = 0; i < 16; ++i) words[i] = big_endian(block + 4 * i);
   for (std::size_t i = 16; i < 64; ++i) {
     const std::uint32_t a = words[i - 15];

@@ -67,11 +67,12 @@ class OnceMap {
   }
 
   // A failed slot goes: those who wait hold it, those who come later make another.
-  void finish(const std::string &key, const std::shared_ptr<Slot> &slot, Pointer value, std::exception_ptr failure) {
+  void finish(const std::string &key, const std::shared_ptr<Slot> &slot, Pointer value,
+              const std::exception_ptr &failure) {
     {
       const std::scoped_lock lock(mutex_);
       slot->value = std::move(value);
-      slot->failure = std::move(failure);
+      slot->failure = failure;
       slot->busy = false;
       if (slot->failure) slots_.erase(key);
     }

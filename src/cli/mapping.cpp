@@ -40,7 +40,7 @@ MappedPlace *take_place() {
     const std::lock_guard lock(free_places_mutex);
     if (free_places != nullptr) return std::exchange(free_places, free_places->next_free);
   }
-  auto *const place = new MappedPlace;
+  auto *const place = new MappedPlace;  // NOLINT(cppcoreguidelines-owning-memory): the list's, for good
   place->next = places;
   while (!places.compare_exchange_weak(place->next, place)) {
   }

@@ -44,7 +44,7 @@ struct NpyArray {
 // The element whose bytes begin at `from`, of T's size.
 template <typename T>
 [[nodiscard]] T load_npy(const std::byte *from, bool is_swapped) {
-  std::array<std::byte, sizeof(T)> raw;
+  std::array<std::byte, sizeof(T)> raw{};
   std::memcpy(raw.data(), from, sizeof(T));
   if (is_swapped) std::ranges::reverse(raw);
   return std::bit_cast<T>(raw);

@@ -166,7 +166,7 @@ std::int64_t HostTensor::elements() const {
 }
 
 HostTensor make_tensor(const OperandInfo &operand, std::string source, DType dtype, std::vector<std::int64_t> shape,
-                       std::shared_ptr<std::vector<std::byte>> data) {
+                       const std::shared_ptr<std::vector<std::byte>> &data) {
   HostTensor tensor;
   tensor.operand = &operand;
   tensor.source = std::move(source);

@@ -35,7 +35,8 @@ struct HostTensor {
                                       Console &console, const std::string &source = {});
 // C order, in memory that the tensor then shares.
 [[nodiscard]] HostTensor make_tensor(const OperandInfo &operand, std::string source, DType dtype,
-                                     std::vector<std::int64_t> shape, std::shared_ptr<std::vector<std::byte>> data);
+                                     std::vector<std::int64_t> shape,
+                                     const std::shared_ptr<std::vector<std::byte>> &data);
 
 // Checks ranks, shapes and dtypes against the op and one another, and gives the op's sizes. A tensor that lacks only
 // its leading batch dimension (Nq, Nd: what the op's first result has) gets one of size 1. Throws Failure.

@@ -13,7 +13,7 @@ namespace {
 using maxsim_jit::Tensor;
 
 std::shared_ptr<std::vector<std::byte>> make_bytes(const std::vector<std::int64_t> &shape, DType dtype) {
-  std::size_t count = static_cast<std::size_t>(bytes(dtype));
+  auto count = static_cast<std::size_t>(bytes(dtype));
   for (const std::int64_t size : shape) count *= static_cast<std::size_t>(size);
   return std::make_shared<std::vector<std::byte>>(count);
 }

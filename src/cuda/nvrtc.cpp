@@ -96,7 +96,7 @@ class Program {
     if (nvrtc_.GetProgramLogSize(program_, &size) != NVRTC_SUCCESS || size <= 1) return {};
     std::string text(size, '\0');
     if (nvrtc_.GetProgramLog(program_, text.data()) != NVRTC_SUCCESS) return {};
-    return text.c_str();  // it ends in one or more zeros
+    return text.substr(0, text.find('\0'));  // it ends in one or more zeros
   }
 
   [[nodiscard]] std::string cubin() const {

@@ -4,6 +4,7 @@
 
 namespace msj::jit {
 
+// NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): words_
 Arguments::Arguments(const BoundCall &call, void *workspace) {
   const OpSpec &op = *call.op;
   for (std::size_t i = 0; i < op.operands.size(); ++i) {

@@ -39,7 +39,7 @@ class Arguments {
   static constexpr int kAlignedWords = kTensorMapAlignment / static_cast<int>(sizeof(std::uint64_t));
   static constexpr int kMaxWords =
       kMaxOperands * (2 + kMaxRank) + kMaxSizes + kMaxParams + 2 + kAlignedWords + kMaxTensorMaps * kMapWords;
-  alignas(CUtensorMap) std::array<std::uint64_t, kMaxWords> words_;
+  alignas(CUtensorMap) std::array<std::uint64_t, kMaxWords> words_;  // zeroing them would cost each call
   int count_ = 0;
   int round_at_ = -1;
   void *struct_ = words_.data();

@@ -66,9 +66,9 @@ HopperMemory hopper_memory(const HopperTile &tile, const HopperRows &rows, int s
   HopperMemory memory;
   const int k_blocks = divide_up(static_d * rows.element_bytes, row_bytes);
   memory.query_bytes = std::int64_t{k_blocks} * tile.block_query * row_bytes;
-  const std::int64_t block = (shared_per_sm / tile.min_blocks - block_reserve) / 128 * 128;
+  const std::int64_t block = (std::int64_t{shared_per_sm} / tile.min_blocks - block_reserve) / 128 * 128;
   const std::int64_t room = block - tile.query_buffers * memory.query_bytes - small_bytes(tile, rows);
-  memory.boxes = static_cast<int>(std::min<std::int64_t>(room / (tile.scorers * box_bytes), tile.ring));
+  memory.boxes = static_cast<int>(std::min<std::int64_t>(room / (std::int64_t{tile.scorers} * box_bytes), tile.ring));
   memory.stage_boxes = k_blocks % 2 == 0 && memory.boxes >= 8 ? 2 : 1;
   memory.stages = memory.boxes / memory.stage_boxes;
   memory.tile_stages = k_blocks / memory.stage_boxes;

@@ -42,7 +42,7 @@ int table_threads(const TableTile &tile) { return 32 * tile.team * tile.teams; }
 std::int64_t table_shared_bytes(const TableTile &tile, int nbits) {
   const std::int64_t fields = nbits == 1 ? 16 : 256;
   const std::int64_t of_warp = std::int64_t{2} * columns * (4 + 4) + 8;
-  return fields * 128 + tile.team * tile.teams * of_warp + 160;  // and what the teams have in common
+  return fields * 128 + std::int64_t{tile.team} * tile.teams * of_warp + 160;  // and what the teams have in common
 }
 
 // Read off the compiler, for all architectures.
@@ -89,7 +89,7 @@ std::string table_admission(const TableTile &tile, int static_d, int nbits, Layo
       tile.persistent < 0 || tile.kept < 0)
     return "a tunable is out of range: team is 1 to 32, teams 1 to 15, min_blocks starts at 1, persistent and kept at "
            "0";
-  if (const std::string rejection = thread_rejection(table_threads(tile)); !rejection.empty()) return rejection;
+  if (std::string rejection = thread_rejection(table_threads(tile)); !rejection.empty()) return rejection;
   if (Lq >= last_query_edge) return "T of any number of query tokens does not fit";
   if (K > kTableBytes / 4 / Lq) return "T of " + std::to_string(Lq) + " query tokens is above 256 MiB";
   return block_rejection({.threads = table_threads(tile),

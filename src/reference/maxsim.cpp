@@ -71,7 +71,7 @@ struct Queries {
   std::vector<std::int64_t> token;  // s of each
   std::vector<double> values;       // [count, width]
   std::vector<Factors> factors;
-  RowBlock rows;
+  RowBlock rows{};
 
   explicit Queries(const Problem &p) {
     for (std::int64_t i = 0; i < p.Nq; ++i) {

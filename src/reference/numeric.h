@@ -60,7 +60,7 @@ template <int exponent_bits, int mantissa_bits>
   constexpr int kDropped = 52 - mantissa_bits;
   constexpr std::uint64_t kRebias = static_cast<std::uint64_t>(kDoubleBias + 1 - (1 << (exponent_bits - 1))) << 52;
   constexpr std::uint64_t kLeastNormal = kRebias + (std::uint64_t{1} << 52);
-  const std::uint64_t magnitude = std::bit_cast<std::uint64_t>(std::fabs(x));
+  const auto magnitude = std::bit_cast<std::uint64_t>(std::fabs(x));
   if (magnitude < kLeastNormal) {  // beside this number float64 has the spacing of the subnormals: the addition rounds
     constexpr std::uint64_t kSpacer = kLeastNormal + (static_cast<std::uint64_t>(kDropped) << 52);
     return std::bit_cast<std::uint64_t>(std::fabs(x) + std::bit_cast<double>(kSpacer)) - kSpacer;

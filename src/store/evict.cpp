@@ -14,8 +14,8 @@ namespace msj::store {
 
 namespace {
 
-constexpr std::time_t kTemporarySeconds = 60 * 60;
-constexpr std::time_t kLockSeconds = 24 * 60 * 60;
+constexpr std::time_t kTemporarySeconds = 3'600;  // an hour
+constexpr std::time_t kLockSeconds = 86'400;      // a day
 
 struct Kept {
   std::int64_t seconds;

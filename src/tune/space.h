@@ -43,11 +43,11 @@ struct CandidateSpace {
 
 struct Admitted {
   TileConfig config;
-  Layout layout;
+  Layout layout = Layout::any;
 };
 struct Rejected {
   TileConfig config;
-  Layout layout;
+  Layout layout = Layout::any;
   std::string reason;
 };
 struct Admission {
