@@ -252,6 +252,7 @@ struct TableScores {
     int group_of_round;
     const float* table;  // of the group's first chunk
   };
+  static_assert(sizeof(Queue) <= 144);  // of the 160 bytes that ops/residual_geometry.cpp counts
   struct Small {
     FieldWeights weights;
     float partial_value[2][warps][columns];
