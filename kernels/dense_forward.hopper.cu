@@ -14,14 +14,17 @@
 #include "common/hopper/mbarrier.cuh"
 #include "common/hopper/tensor_copy.cuh"
 #include "common/hopper/wgmma.cuh"
+#include "common/hopper/row_max.cuh"
 #include "common/hopper/forward.cuh"
+#include "common/hopper/tensor_rows.cuh"
+#include "common/hopper/half_products.cuh"
 
 namespace msj {
 
 constexpr DType type = dtype::q;
 using Element = Numeric<type>::Storage;
 
-struct DenseForward {
+struct DenseForward : TensorRows<DenseForward> {
   using Block = HopperForward<DenseForward>;
   static constexpr int element_bytes = 2;
   static constexpr int parts = feature::save_argmax && block_query == 256 ? 2 : 1, part_columns = block_query / parts;
@@ -37,7 +40,7 @@ struct DenseForward {
 
   // --- load ----------------------------------------------------------------------------------------------------------
 
-  static constexpr bool prepares = feature::normalize, copies_rows = false;
+  static constexpr bool prepares = feature::normalize;
 
   // Squares of row `row` (of 16 from `first`) of a k block: this lane's half of the block's elements, row = lane % 16.
   static __device__ __forceinline__ float add_half_squares(float sum, unsigned block, int row, int half) {
@@ -69,50 +72,18 @@ struct DenseForward {
 
   // --- score ---------------------------------------------------------------------------------------------------------
 
-  // The products of one stage with `part_columns` of the columns.
-  static __device__ __forceinline__ void multiply_stage(Tile& tile, unsigned documents, unsigned queries) {
-#pragma unroll
-    for (int step = 0; step < Block::stage_steps; ++step)
-      ptx::multiply_64<type, type, part_columns, true>(
-          tile.value, ptx::matrix_descriptor(documents + step / 4 * box_bytes + step % 4 * step_bytes),
-          ptx::matrix_descriptor(queries + step / 4 * query_block_bytes + step % 4 * step_bytes));
-  }
-
-  // One part of a tile: all of d. The first part waits for the stages and, to normalize, sums the squares of the warp's
-  // 16 rows beside the products; the last frees the stages, but for the tile's last one.
-  template <class Place>
-  static __device__ __forceinline__ void multiply_tile(Tile& tile, Place& place, unsigned queries, int part,
-                                                       int scorer, int warp, int lane) {
-    const bool is_first = part == 0, is_last = part + 1 == parts;
+  // One part of a tile. Beside the first one's products, to normalize: the squares of the warp's 16 rows.
+  static __device__ __forceinline__ void multiply_tile(Tile& tile, typename Block::Place& place, unsigned queries,
+                                                       int part, int scorer, int warp, int lane) {
     float squares = 0.0f;
-    int previous = 0;
-    int count = Block::tile_stages;
-    if constexpr (parts > 1) ptx::hold(count);  // a loop, so that no other part's maxima move in between the products
-    tile.clear();
-    ptx::hold(tile.value);
-#pragma unroll 1
-    for (int stage = 0; stage < count; ++stage) {
-      const unsigned documents = Block::stage_address(scorer, place.slot);
-      if (is_first) Block::wait_full(scorer, place);
-      ptx::products_fence();
-      multiply_stage(tile, documents,
-                     queries + stage * Block::stage_boxes * query_block_bytes + part * part_columns * row_bytes);
-      ptx::products_commit();
-      if (feature::normalize && is_first) {
+    HalfProducts<Block, type>::multiply_tile(tile, place, queries, part, scorer, lane, [&](unsigned documents) {
+      if constexpr (feature::normalize) {
 #pragma unroll
         for (int box = 0; box < Block::stage_boxes; ++box)
           squares = add_half_squares(squares, documents + box * box_bytes, warp * 16 + lane % 16, lane / 16);
       }
-      if (is_last && stage > 0) {
-        ptx::products_wait<1>();
-        Block::release(scorer, previous, lane);
-      }
-      previous = place.slot;
-      if (stage + 1 < count) place.advance();
-    }
-    ptx::products_wait<0>();
-    ptx::hold(tile.value);
-    if (feature::normalize && is_first) {
+    });
+    if (feature::normalize && part == 0) {
       squares += __shfl_xor_sync(all_lanes, squares, 16);
 #pragma unroll
       for (int i = 0; i < Tile::rows; ++i) tile.squares[i] = __shfl_sync(all_lanes, squares, Tile::row(i, lane));
@@ -142,8 +113,7 @@ struct DenseForward {
       normalize_rows<type>(tile, 16, rows, args.d.stride[2], int(args.size_d), lane);
     }
     const KeepRows<16> keep = Block::keep_of(keep_words, warp, document.length - t);
-    if (!keep.every()) keep.apply(tile, lane);
-    maxima.update(tile, t, lane);
+    maxima.update(tile, keep, t, lane);
   }
 
   // The tiles of one document. Its first active token, -1: none.
@@ -186,7 +156,7 @@ struct DenseForward {
 
 }  // namespace msj
 
-extern "C" __global__ void __launch_bounds__(msj::threads, msj::config::min_blocks)
+extern "C" __global__ void __launch_bounds__(msj::DenseForward::Block::threads, msj::config::min_blocks)
     dense_forward(const __grid_constant__ msj::Args args) {
   msj::HopperForward<msj::DenseForward>::run(args);
 }

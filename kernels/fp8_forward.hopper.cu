@@ -18,11 +18,13 @@
 #include "common/hopper/mbarrier.cuh"
 #include "common/hopper/tensor_copy.cuh"
 #include "common/hopper/wgmma.cuh"
+#include "common/hopper/row_max.cuh"
 #include "common/hopper/forward.cuh"
+#include "common/hopper/tensor_rows.cuh"
 
 namespace msj {
 
-struct Fp8Forward {
+struct Fp8Forward : TensorRows<Fp8Forward> {
   using Block = HopperForward<Fp8Forward>;
   static constexpr int element_bytes = 1;
   static constexpr int sum_steps = 2;  // of 32 that the tensor cores add up
@@ -30,7 +32,7 @@ struct Fp8Forward {
   static constexpr int parts = block_query < 256 ? 1 : feature::save_argmax && !single_sum ? 4 : 2;
   static constexpr int part_columns = block_query / parts;
   using Tile = WarpgroupTile<part_columns>;
-  using Maxima = RunningMax<Tile, feature::save_argmax>;
+  using Maxima = RowMax<Tile, feature::save_argmax>;
 
   static constexpr int query_extra_bytes = 4, row_extra_bytes = 4;
   struct QueryExtras {
@@ -60,6 +62,7 @@ struct Fp8Forward {
   // --- load ----------------------------------------------------------------------------------------------------------
 
   static constexpr bool prepares = feature::scale_q_per_token, copies_rows = feature::scale_d_per_token;
+  static constexpr int arrivals = ptx::arriving_lanes + (copies_rows ? 32 : 0);
 
   static __device__ __forceinline__ void prepare_column(const Args& args, const Group::Token& token, int column,
                                                         int half, int slot, int) {
@@ -82,22 +85,20 @@ struct Fp8Forward {
 
   // --- score ---------------------------------------------------------------------------------------------------------
 
-  // A part's products with up to 64 of d, over what the accumulators held.
+  // A part's products with up to 64 of d, over what the accumulators held: begun, and in them once `wait` has returned.
   static __device__ __forceinline__ void multiply(Tile& products, unsigned documents, unsigned queries) {
     constexpr int steps = Block::stage_steps < sum_steps ? Block::stage_steps : sum_steps;
     ptx::products_fence();
-    multiply_step<false>(products, documents, queries);
 #pragma unroll
-    for (int step = 1; step < steps; ++step)
-      multiply_step<true>(products, documents + step * step_bytes, queries + step * step_bytes);
+    for (int step = 0; step < steps; ++step)
+      ptx::multiply_64<dtype::d, dtype::q, part_columns>(
+          products.value, ptx::matrix_descriptor(documents, step * step_bytes),
+          ptx::matrix_descriptor(queries, step * step_bytes), step > 0);
     ptx::products_commit();
+  }
+  static __device__ __forceinline__ void wait(Tile& products) {
     ptx::products_wait<0>();
     ptx::hold(products.value);
-  }
-  template <bool adds>
-  static __device__ __forceinline__ void multiply_step(Tile& products, unsigned documents, unsigned queries) {
-    ptx::multiply_64<dtype::d, dtype::q, part_columns, adds>(products.value, ptx::matrix_descriptor(documents),
-                                                             ptx::matrix_descriptor(queries));
   }
 
   // What one thread needs of the tile that ends in a stage: its rows' scales, which of the warp's rows are tokens.
@@ -127,8 +128,7 @@ struct Fp8Forward {
 #pragma unroll
         for (int j = 0; j < Tile::columns; ++j) tile.at(i, j) = __fmaf_rn(tile.at(i, j), rows.scale[i], 0.0f);
     }
-    if (!rows.keep.every()) rows.keep.apply(tile, lane);
-    maxima.update(tile, first_t + warp * 16, lane);
+    maxima.update(tile, rows.keep, first_t + warp * 16, lane);
   }
 
   // One part of a tile: all of d, as many of it at a time as the tensor cores add up. The first part waits for the
@@ -137,10 +137,11 @@ struct Fp8Forward {
   static __device__ __forceinline__ void multiply_tile(Tile& tile, Place& place, unsigned queries, int part,
                                                        int scorer, int lane) {
     constexpr int sums = divide_up(Block::stage_steps, sum_steps), sums_of_box = 4 / sum_steps;
+    constexpr bool is_one_stage = Block::tile_stages == 1;
     queries += part * part_columns * row_bytes;
     int count = Block::tile_stages;
     if constexpr (parts > 1) ptx::hold(count);  // a loop, so that no other part's maxima move in between the products
-    if constexpr (!single_sum) tile.clear();
+    if constexpr (!is_one_stage) tile.clear();
 #pragma unroll 1
     for (int stage = 0; stage < count; ++stage) {
       const unsigned documents = Block::stage_address(scorer, place.slot);
@@ -150,11 +151,14 @@ struct Fp8Forward {
         const int box = sum / sums_of_box, at = sum % sums_of_box * sum_steps * step_bytes;
         const unsigned of_documents = documents + box * box_bytes + at;
         const unsigned of_queries = queries + (stage * Block::stage_boxes + box) * query_block_bytes + at;
-        if constexpr (single_sum) {
+        if (is_one_stage && sum == 0) {  // nothing to add to, nor to wait for before the next
           multiply(tile, of_documents, of_queries);
+          if (sums == 1) wait(tile);
         } else {
           Tile products;
           multiply(products, of_documents, of_queries);
+          wait(products);
+          if (is_one_stage && sum == 1) ptx::hold(tile.value);
 #pragma unroll
           for (int i = 0; i < part_columns / 2; ++i) tile.value[i] += products.value[i];
         }
@@ -200,7 +204,7 @@ struct Fp8Forward {
 
 }  // namespace msj
 
-extern "C" __global__ void __launch_bounds__(msj::threads, msj::config::min_blocks)
+extern "C" __global__ void __launch_bounds__(msj::Fp8Forward::Block::threads, msj::config::min_blocks)
     fp8_forward(const __grid_constant__ msj::Args args) {
   msj::HopperForward<msj::Fp8Forward>::run(args);
 }

@@ -33,6 +33,7 @@
 #include "common/hopper/tensor_copy.cuh"
 #include "common/hopper/matrix_copy.cuh"
 #include "common/hopper/wgmma.cuh"
+#include "common/hopper/row_max.cuh"
 #include "common/hopper/fragment_wgmma.cuh"
 #include "common/hopper/token_keys.cuh"
 
@@ -72,7 +73,7 @@ static_assert(128 * loading_registers + 128 * scorers * scoring_registers <= thr
 
 using Projected = WarpgroupTile<out_columns>;
 using Scores = WarpgroupTile<block_query>;
-using Maxima = RunningMax<Scores, feature::save_argmax>;
+using Maxima = RowMax<Scores, feature::save_argmax>;
 using Keys = TokenKeys<feature::save_argmax>;
 
 // How query tokens are divided, the same for every span: in shared memory, where it takes no registers.
@@ -273,9 +274,9 @@ __device__ __forceinline__ void multiply_rows(Projected (&tile)[row_blocks], int
     for (int step = 0; step < 4; ++step)
 #pragma unroll
       for (int block = 0; block < row_blocks; ++block)
-        ptx::multiply_64<type, type, out_columns, true>(tile[block].value,
-                                                        ptx::matrix_descriptor(rows + block * box_bytes + step * 32),
-                                                        ptx::matrix_descriptor(w + step * 32));
+        ptx::multiply_64<type, type, out_columns>(tile[block].value,
+                                                  ptx::matrix_descriptor(rows, block * box_bytes + step * 32),
+                                                  ptx::matrix_descriptor(w, step * 32), true);
     ptx::products_commit();
     if (k > 0) {
       ptx::products_wait<1>();
@@ -410,7 +411,7 @@ __device__ __forceinline__ void score_block(const Document& document, Fragments&
       for (int i = 0; i < together; ++i)
         ptx::multiply_64<type, block_query>(
             tile[i].value, e.word[first + i][step],
-            ptx::matrix_descriptor(queries + step / 4 * query_block_bytes + step % 4 * 32));
+            ptx::matrix_descriptor(queries, step / 4 * query_block_bytes + step % 4 * 32));
     ptx::products_commit();
     ptx::products_wait<0>();
 #pragma unroll
@@ -418,9 +419,8 @@ __device__ __forceinline__ void score_block(const Document& document, Fragments&
       ptx::hold(tile[i].value);
 #pragma unroll
       for (int step = 0; step < out_steps; ++step) ptx::hold(e.word[first + i][step]);
-      const KeepRows<16> keep = rows.of_block(first + i, document.length);
-      if (!keep.every()) keep.apply(tile[i], lane);
-      maxima.update(tile[i], rows.first_t + (first + i) * block_rows, lane);
+      maxima.update(tile[i], rows.of_block(first + i, document.length),
+                    rows.first_t + (first + i) * block_rows, lane);
     }
   }
 }

@@ -37,6 +37,7 @@ using Element = Numeric<type>::Storage;
 constexpr int columns = 32;  // query tokens of a group
 constexpr int team = config::team, warps = team * config::teams, threads = 32 * warps;
 constexpr long long table_bytes = 1ll << 28;
+constexpr int most_chunks = 4096;  // of a round: with few centroids, the queries are what takes memory
 using Group = QueryGroup<columns>;
 
 // The groups whose T is there in one round: at most 2^21, of 128 bytes each.
@@ -44,8 +45,8 @@ struct Round {
   long long first;
   int groups;
   __device__ __forceinline__ explicit Round(const Args& args) {
-    const long long fit = table_bytes / (max(args.size_K, 1ll) * columns * 4) / Group(args, 0).chunks;
-    const long long most = max(fit, 1ll);
+    const long long fit = table_bytes / (max(args.size_K, 1ll) * columns * 4);
+    const long long most = max(min(fit, (long long)most_chunks) / Group(args, 0).chunks, 1ll);
     first = args.round * most;
     groups = int(min(Group::count(args) - first, most));
   }
@@ -288,7 +289,8 @@ struct TableScores {
     }
 
     __device__ __forceinline__ void advance() {
-      if (t % unit == (left > round_rows ? round_rows : 0)) prefetch();
+      // In the second round of each unit, and at the end of a document that has none after it.
+      if (t % unit == round_rows || (t % unit == 0 && left <= round_rows)) prefetch();
       t += round_rows, left -= round_rows;
       if (left > 0) {
         code += round_rows * args.codes.stride[0];
@@ -330,11 +332,11 @@ struct TableScores {
       prefetch(codes, args.codes.stride[0] * 4, tokens);
       if constexpr (feature::normalize) prefetch(norms, args.d_inv_norms.stride[0] * 4, tokens);
     }
-    // The team's lanes, a line each. Rows far apart are left to come by themselves.
+    // The team's lanes, a line each, as far as the last row's beginning. Rows far apart are left to come by themselves.
     __device__ __forceinline__ void prefetch(const void* from, long long stride, int tokens) const {
       constexpr int line = 128;
       if (stride > 2 * line) return;
-      const int bytes = min(tokens, unit) * int(stride);
+      const int bytes = (min(tokens, unit) - 1) * int(stride) + 1;
 #pragma unroll 1
       for (int at = (member * 32 + lane) * line; at < bytes; at += team * 32 * line)
         ptx::prefetch_to_l2(static_cast<const unsigned char*>(from) + at);

@@ -41,6 +41,40 @@ __device__ __forceinline__ uint4 load_global_16(const void* source) {
                : "l"(__cvta_generic_to_global(source)));
   return v;
 }
+
+// The same if `present`, else zeros, without a branch that would wait for what it read.
+__device__ __forceinline__ uint4 load_global_16_if(const void* source, bool present) {
+  uint4 v = make_uint4(0, 0, 0, 0);
+  asm volatile(
+      "{ .reg .pred present; setp.ne.u32 present, %5, 0;\n"
+      "@present ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4]; }"
+      : "+r"(v.x), "+r"(v.y), "+r"(v.z), "+r"(v.w)
+      : "l"(__cvta_generic_to_global(source)), "r"(unsigned(present)));
+  return v;
+}
+__device__ __forceinline__ void load_global_8_if(unsigned (&v)[2], const void* source, bool present) {
+  asm volatile(
+      "{ .reg .pred present; setp.ne.u32 present, %3, 0;\n"
+      "@present ld.global.nc.L1::no_allocate.v2.u32 {%0, %1}, [%2]; }"
+      : "+r"(v[0]), "+r"(v[1])
+      : "l"(__cvta_generic_to_global(source)), "r"(unsigned(present)));
+}
+// 1, 2 or 4 bytes.
+template <int bytes>
+__device__ __forceinline__ unsigned load_global_if(const void* source, bool present) {
+  unsigned v = 0;
+#define MSJ_LOAD_IF(type) \
+  asm volatile( \
+      "{ .reg .pred present; setp.ne.u32 present, %2, 0;\n" \
+      "@present ld.global.nc.L1::no_allocate." type " %0, [%1]; }" \
+      : "+r"(v) \
+      : "l"(__cvta_generic_to_global(source)), "r"(unsigned(present)))
+  if constexpr (bytes == 1) MSJ_LOAD_IF("u8");
+  else if constexpr (bytes == 2) MSJ_LOAD_IF("u16");
+  else MSJ_LOAD_IF("u32");
+#undef MSJ_LOAD_IF
+  return v;
+}
 __device__ __forceinline__ void prefetch_to_l2(const void* line) {
   asm volatile("prefetch.global.L2 [%0];" ::"l"(__cvta_generic_to_global(line)));
 }

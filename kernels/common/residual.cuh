@@ -61,15 +61,23 @@ struct WeightPairs {
 
   // Of features 8 * eight + 2 * c and the next, whose bits are in word[0]...; `eight` is known to the compiler.
   __device__ __forceinline__ unsigned of(const unsigned* word, int eight, int c, int lane) const {
-    const int copy = lane % copies;
     if constexpr (nbits == 8) {
-      const unsigned two = (c >= 2 ? word[2 * eight + 1] : word[2 * eight]) >> (c % 2 * 16);
-      return __byte_perm(pair[two & 255][copy], pair[two >> 8 & 255][copy], 0x5410);
+      const unsigned two = c >= 2 ? word[2 * eight + 1] : word[2 * eight];
+      return __byte_perm(at(two, c % 2 * 16, lane), at(two, c % 2 * 16 + 8, lane), 0x5410);
     } else {
-      constexpr int bits_of_eight = 8 * nbits;
-      const unsigned word_of_eight = word[eight * bits_of_eight / 32] >> (eight * bits_of_eight % 32);
-      return pair[word_of_eight >> field_shift(2 * c * nbits, field_bits) & (fields - 1)][copy];
+      const int bit = 8 * nbits * eight;
+      return at(word[bit / 32], bit % 32 + field_shift(2 * c * nbits, field_bits), lane);
     }
+  }
+
+ private:
+  // For the field at `shift` in a word: shifted to where it is an offset to its copies.
+  __device__ __forceinline__ unsigned at(unsigned word, int shift, int lane) const {
+    constexpr int log = copies == 32 ? 7 : 5;  // of the bytes of a field's copies
+    static_assert(copies * 4 == 1 << log);
+    const unsigned field = (shift > log ? word >> (shift - log) : word << (log - shift)) & unsigned(fields - 1) << log;
+    const unsigned offset = field | unsigned(lane % copies * 4);
+    return *reinterpret_cast<const unsigned*>(reinterpret_cast<const unsigned char*>(pair) + offset);
   }
 };
 

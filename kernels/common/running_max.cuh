@@ -115,6 +115,8 @@ struct KeepRows {
     return yes;
   }
 
+  __device__ __forceinline__ bool has(int row) const { return word[row / 32] >> row % 32 & 1; }
+
   // Replaces the other rows by -inf. A select, so that a NaN in them has no effect.
   template <class Tile>
   __device__ __forceinline__ void apply(Tile& tile, int lane) const {

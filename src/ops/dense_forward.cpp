@@ -143,7 +143,7 @@ const OpSpec &dense_forward_spec() {
       .id = MSJ_DENSE_FORWARD,
       .name = "dense_forward",
       .doc = "MaxSim of bf16, fp16 or fp32 token vectors",
-      .tuning_epoch = 3,  // 2: the hopper path came; 3: swept with norms
+      .tuning_epoch = 4,  // 2: the hopper path came; 3: swept with norms; 4: masks are branches
       .sizes = kSizes,
       .operands = kOperands,
       .features = kFeatures,

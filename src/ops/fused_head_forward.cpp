@@ -192,7 +192,7 @@ const OpSpec &fused_head_forward_spec() {
       .id = MSJ_FUSED_HEAD_FORWARD,
       .name = "fused_head_forward",
       .doc = "MaxSim of query vectors and documents that are projected from hidden states on the way",
-      .tuning_epoch = 2,  // 2: the hopper path came
+      .tuning_epoch = 3,  // 2: the hopper path came; 3: masks are branches
       .sizes = kSizes,
       .operands = kOperands,
       .features = kFeatures,

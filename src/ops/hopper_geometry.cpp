@@ -17,7 +17,7 @@ std::int64_t small_bytes(const HopperTile &tile, const HopperRows &rows) {
   const std::int64_t queries =
       std::int64_t{tile.query_buffers} * (tile.block_query * (1 + rows.query_extra_bytes) + 24);
   const std::int64_t ring = std::int64_t{tile.scorers} * (tile.ring * (24 + tile_rows * rows.row_extra_bytes) + 8);
-  return round_up(partial + queries + ring + 64, std::int64_t{128});
+  return round_up(partial + queries + ring + rows.shared_bytes + 64, std::int64_t{128});
 }
 
 // Queries' and documents' dtypes are of one size.
@@ -27,21 +27,22 @@ std::string range_problem(const HopperTile &tile) {
   constexpr int most = 64;
   const auto within = [](int value, int low, int high) { return value >= low && value <= high; };
   if (!within(tile.scorers, 1, 2) || !within(tile.ring, 1, most) || !within(tile.query_buffers, 1, 2) ||
-      !within(tile.min_blocks, 1, 4) || !within(tile.persistent, 0, most))
+      !within(tile.min_blocks, 1, 4) || !within(tile.persistent, 0, most) || !within(tile.loaders, 1, 8))
     return "a tunable is out of range: scorers and query_buffers are 1 or 2, ring is 1 to 64, min_blocks 1 to 4, "
-           "persistent 0 to 64";
+           "persistent 0 to 64, loaders 1 to 8";
   const std::array<int, 4> columns = {32, 64, 128, 256};
   if (std::find(columns.begin(), columns.end(), tile.block_query) == columns.end())
     return "block_query is out of range: 32, 64, 128 or 256";
   if (tile.scorers > 1 && tile.min_blocks > 1) return "two scorers take all registers of a multiprocessor";
+  if (tile.scorers > 1 && tile.loaders > 3) return "two scorers leave registers to 8 loading warps: 3 loaders each";
   return {};
 }
 
-// Registers that a thread of the all-features specialization needs, a little generously. Two scorers get 224 from the
-// loading warps, which is enough for all columns.
+// Registers that a thread of the all-features specialization needs, a little generously. Two scorers get 192 or 224
+// from the loading warps, which is enough for all columns.
 std::string register_problem(const HopperTile &tile, const HopperRows &rows) {
   if (tile.scorers > 1) return {};
-  const int needed = tile.block_query * (rows.separate_sums ? 3 : 2) / 2 + 60;
+  const int needed = tile.block_query * (rows.separate_sums ? 3 : 2) / 2 + rows.other_registers;
   return block_rejection({.threads = hopper_threads(tile), .min_blocks = tile.min_blocks, .registers = needed},
                          shared_per_sm);
 }
@@ -54,12 +55,14 @@ HopperTile hopper_tile(const TileConfig &config) {
           .ring = config.at("ring"),
           .query_buffers = config.at("query_buffers"),
           .min_blocks = config.at("min_blocks"),
-          .persistent = config.at("persistent")};
+          .persistent = config.at("persistent"),
+          .loaders = config.tunables.contains("loaders") ? config.at("loaders") : 1};
 }
 
-// Four warps a scorer, one that loads for each, and one for queries; setmaxnreg needs whole warpgroups.
+// Four warps a scorer, those that load for each, and one for queries; setmaxnreg needs whole warpgroups.
 int hopper_threads(const HopperTile &tile) {
-  return 128 * tile.scorers + (tile.scorers > 1 ? 128 : 32 * (tile.scorers + 1));
+  const int loading = 32 * (1 + tile.scorers * tile.loaders);
+  return 128 * tile.scorers + (tile.scorers > 1 ? round_up(loading, 128) : loading);
 }
 
 HopperMemory hopper_memory(const HopperTile &tile, const HopperRows &rows, int static_d) {

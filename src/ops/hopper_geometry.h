@@ -19,6 +19,7 @@ struct HopperTile {
   int query_buffers = 0;  // 2 brings in the next chunk of a long query while this one is scored
   int min_blocks = 0;     // blocks that share a multiprocessor
   int persistent = 0;     // 0: a block for each document of a scorer (x query group); n: n blocks per multiprocessor
+  int loaders = 1;        // warps that fill a scorer's ring, where an op has this tunable
 };
 inline constexpr std::array<std::string_view, 6> kHopperTunables = {"block_query",   "scorers",    "ring",
                                                                     "query_buffers", "min_blocks", "persistent"};
@@ -29,7 +30,9 @@ struct HopperRows {
   int element_bytes = 0;
   int query_extra_bytes = 0;   // of shared memory for each column, beside its mask
   int row_extra_bytes = 0;     // and for each row of a stage, beside its mask
+  int shared_bytes = 0;        // and for all of a block
   bool separate_sums = false;  // of a tile's k blocks, in registers of their own
+  int other_registers = 60;    // of a scoring or loading thread, beside the columns' state
 };
 
 // How shared memory is divided, with every feature on.

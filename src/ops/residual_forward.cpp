@@ -1,6 +1,7 @@
 #include "ops/residual_forward.h"
 
 #include "ops/forward_geometry.h"
+#include "ops/hopper_geometry.h"
 #include "ops/residual_geometry.h"
 #include "ops/residual_words.h"
 
@@ -166,7 +167,33 @@ LaunchList geometry_of_gather(const GeometryQuery &query) {
       {query.sizes[Nq], query.sizes[Nd], query.sizes[Lq]}, static_cast<int>(query.static_sizes[d]), query.sm_count);
 }
 
-constexpr std::array<PathSpec, 2> kPaths = {{
+// ---- hopper path -------------------------------------------------------------------------------------------------
+
+constexpr std::array<std::string_view, 7> kHopperLoaderTunables = {
+    "block_query", "scorers", "ring", "query_buffers", "min_blocks", "persistent", "loaders"};
+constexpr std::array<TensorMapSpec, 1> kTensorMaps = {{{MSJ_RESIDUAL_FORWARD_Q, hopper_query_box}}};
+
+HopperRows made_rows(int bits) {
+  const int field_bits = bits == 8 ? 8 : 2 * bits;
+  return {.element_bytes = 2,
+          .row_extra_bytes = 4,
+          .shared_bytes = (1 << field_bits) * (bits <= 2 ? 32 : 8) * 4,
+          .other_registers = 32};
+}
+
+std::string admission_of_hopper(const ConfigQuery &query) {
+  if (!has_half_rows(query.dtypes)) return "the hopper path takes rows of 16 bits, these are float32";
+  return hopper_admission(hopper_tile(query.config), made_rows(static_cast<int>(query.bucket_sizes[nbits])),
+                          static_cast<int>(query.bucket_sizes[d]), query.limits.shared_bytes_per_block);
+}
+
+LaunchList geometry_of_hopper(const GeometryQuery &query) {
+  return hopper_launch(hopper_tile(query.config), made_rows(static_cast<int>(query.static_sizes[nbits])),
+                       {query.sizes[Nq], query.sizes[Nd], query.sizes[Lq]}, static_cast<int>(query.static_sizes[d]),
+                       query.sm_count);
+}
+
+constexpr std::array<PathSpec, 3> kPaths = {{
     {.name = "table",
      .tunables = kTableTunables,
      .entries = kTableEntries,
@@ -182,6 +209,14 @@ constexpr std::array<PathSpec, 2> kPaths = {{
      .max_compute_capability = 999,
      .admission = admission_of_gather,
      .geometry = geometry_of_gather},
+    {.name = "hopper",
+     .tunables = kHopperLoaderTunables,
+     .entries = kGatherEntries,
+     .min_compute_capability = 90,
+     .max_compute_capability = 90,
+     .admission = admission_of_hopper,
+     .geometry = geometry_of_hopper,
+     .tensor_maps = kTensorMaps},
 }};
 
 static_assert(valid(kSizes, kParams, kPaths));
@@ -195,7 +230,7 @@ const OpSpec &residual_forward_spec() {
       .id = MSJ_RESIDUAL_FORWARD,
       .name = "residual_forward",
       .doc = "MaxSim over an index of centroid codes and residual bits, decompressed on the fly",
-      .tuning_epoch = 2,
+      .tuning_epoch = 3,  // 3: the hopper path came
       .sizes = kSizes,
       .operands = kOperands,
       .features = kFeatures,

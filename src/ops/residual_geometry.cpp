@@ -12,6 +12,7 @@ constexpr int columns = 32;       // query tokens of a group
 constexpr int product_rows = 64;  // centroids of a block that makes T
 constexpr int product_threads = 128;
 constexpr std::int64_t most_blocks = 2147483647;
+constexpr std::int64_t most_chunks = 4096;      // of a round: with few centroids, the queries are what takes memory
 constexpr std::int64_t last_query_edge = 1024;  // Lq's last bucket has no end
 
 // Groups of query tokens, the chunks of 32 that each has, and how many groups' T fits in a round.
@@ -22,7 +23,7 @@ struct Groups {
     const std::int64_t padded = std::max<std::int64_t>(divide_up(sizes.Lq, std::int64_t{8}) * 8, 8);
     chunks = divide_up(padded, std::int64_t{columns});
     count = divide_up(std::max<std::int64_t>(sizes.Nq, 1), std::max<std::int64_t>(columns / padded, 1));
-    of_round = std::max<std::int64_t>(kTableBytes / chunk_bytes(sizes) / chunks, 1);
+    of_round = std::max<std::int64_t>(std::min(kTableBytes / chunk_bytes(sizes), most_chunks) / chunks, 1);
   }
   [[nodiscard]] std::int64_t largest_round() const { return std::min(count, of_round); }
 
@@ -49,7 +50,8 @@ std::int64_t table_shared_bytes(const TableTile &tile, int nbits) {
 int table_registers(const TableTile &tile, int static_d, int nbits, Layout layout) {
   const bool in_blocks = quarter_words(static_d, nbits) > 4;  // of words; nothing is kept then
   const int kept = in_blocks ? 0 : std::min(tile.kept, quarter_steps(static_d, nbits));
-  return 8 * kept + (in_blocks || layout == Layout::any ? 176 : 128);
+  const int wide = static_d > 128 && !in_blocks ? 24 : 0;
+  return 8 * kept + (in_blocks || layout == Layout::any ? 176 : 128) + wide;
 }
 
 std::int64_t table_workspace_bytes(const TableSizes &sizes, int static_d, int nbits) {

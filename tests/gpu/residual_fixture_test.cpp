@@ -105,10 +105,11 @@ int swapped_pairs(const std::vector<float> &ours, const std::vector<float> &libr
 
 }  // namespace
 
-TEST_CASE("both paths score fast-plaid's index of real text as the reference does and rank as fast-plaid does") {
+TEST_CASE("all paths score fast-plaid's index of real text as the reference does and rank as fast-plaid does") {
   const testing::ScratchDirectory root;
   ForcedPath table(root / "table", "table");
   ForcedPath gather(root / "gather", "gather");
+  ForcedPath hopper(root / "hopper", "hopper");
   const auto questions = nlohmann::json::parse(testing::read_text(kData + "questions.json"));
   for (const std::int64_t nbits : {2, 4}) {
     const Index index(nbits);
@@ -122,9 +123,12 @@ TEST_CASE("both paths score fast-plaid's index of real text as the reference doe
     instance.set(MSJ_RESIDUAL_FORWARD_D_INV_NORMS, norms.run(gather.get())[MSJ_RESIDUAL_NORMS_INV_NORMS]);
     const auto want = Index::floats_of(instance.reference(gather.get())[MSJ_RESIDUAL_FORWARD_SCORES]);
     const auto bounds = Index::floats_of(instance.magnitudes(gather.get())[MSJ_RESIDUAL_FORWARD_SCORES]);
-    for (ForcedPath *path : {&table, &gather}) {
+    for (ForcedPath *path : {&table, &gather, &hopper}) {
       CAPTURE(path->path());
-      REQUIRE(path->force(p));
+      if (!path->force(p)) {
+        REQUIRE(path == &hopper);  // of one architecture
+        continue;
+      }
       const auto got = Index::floats_of(instance.run(path->get())[MSJ_RESIDUAL_FORWARD_SCORES]);
       CHECK(instance.damage() == "");
       ScoreCheck check;

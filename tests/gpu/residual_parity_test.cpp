@@ -1,4 +1,4 @@
-// residual_forward, both paths: feature sets, nbits and pairs of dtypes on random shapes, indexes and layouts, each
+// residual_forward, all paths: feature sets, nbits and pairs of dtypes on random shapes, indexes and layouts, each
 // score within its bound of float64; small integers bit-equal, winners too; NaN, infinities, codes that are no
 // centroid's and documents that are not inside the index as in the reference. residual_norms beside it.
 //
@@ -100,13 +100,15 @@ struct Outcome {
   }
 };
 
-// Both paths; their cubins stay for the cases that follow.
+// All paths; their cubins stay for the cases that follow.
 class Paths {
  public:
-  Paths() : table_(root() / "table", "table"), gather_(root() / "gather", "gather") {}
+  Paths()
+      : table_(root() / "table", "table"), gather_(root() / "gather", "gather"), hopper_(root() / "hopper", "hopper") {}
   ~Paths() {
     CHECK(table_.complaints() == std::vector<std::string>{});
     CHECK(gather_.complaints() == std::vector<std::string>{});
+    CHECK(hopper_.complaints() == std::vector<std::string>{});
   }
 
   [[nodiscard]] msj_context *host() { return gather_.get(); }  // for the reference
@@ -114,7 +116,7 @@ class Paths {
   // Runs an instance on each path that takes its problem; judge(path, results) is "" or a complaint.
   template <typename Judge>
   void each(OpInstance &instance, Outcome &outcome, const Judge &judge) {
-    for (ForcedPath *path : {&table_, &gather_}) {
+    for (ForcedPath *path : {&table_, &gather_, &hopper_}) {
       if (!path->force(instance.problem())) continue;
       outcome.worst.emplace(path->path(), 0);
       const std::string found = judge(path->path(), instance.run(path->get())) + instance.damage();
@@ -128,7 +130,7 @@ class Paths {
     return directory;
   }
 
-  ForcedPath table_, gather_;
+  ForcedPath table_, gather_, hopper_;
 };
 
 // Bodies run on all cores; doctest hears of it afterwards, on one.
@@ -216,8 +218,9 @@ TEST_CASE("small integers are exact in residual_forward, broken codes and docume
   std::size_t nans = 0;
   for (const Outcome &outcome : outcomes) nans += outcome.nans;
   CHECK(nans > (is_quick() ? 20 : 100));
-  fmt::print("residual: bit-equal to the reference: table {}, gather {} problems, {} scores of NaN, seed {}\n",
-             runs_of(outcomes, "table"), runs_of(outcomes, "gather"), nans, test_seed());
+  fmt::print(
+      "residual: bit-equal to the reference: table {}, gather {}, hopper {} problems, {} scores of NaN, seed {}\n",
+      runs_of(outcomes, "table"), runs_of(outcomes, "gather"), runs_of(outcomes, "hopper"), nans, test_seed());
 }
 
 namespace {

@@ -14,6 +14,7 @@
 #include "jit/specialization.h"
 #include "ops/dense_forward.h"
 #include "ops/fp8_forward.h"
+#include "ops/residual_forward.h"
 #include "support/session.h"
 #include "support/tiny_kernels.h"
 #include "tune/space.h"
@@ -121,12 +122,40 @@ TEST_CASE("admission survives any tunables") {
   }
 }
 
-// The kernel says what it takes, the host what it gives.
-TEST_CASE("a launch has the shared memory and the threads that the kernel was compiled for") {
+namespace {
+
+// The kernel says what it takes, the host what it gives: compiled with every feature, and these assertions behind it.
+void check_launch(const OpSpec &op, const tune::AutotuneKey &key, const Sizes &sizes, const TileConfig &config,
+                  const ops::HopperRows &rows, int static_d, std::string_view kernel_class) {
   const auto nvrtc = cuda::Nvrtc::load({});
   Counters counters;
   jit::KernelSources sources("");
   const cuda::Architecture architecture = cuda::parse_architecture("sm_90a");
+  CAPTURE(op.name);
+  CAPTURE(to_string(config));
+  REQUIRE(tune::admission_problem(key, config, Layout::aligned16, architecture.limits) == "");
+  const Sizes statics = key.bucket().static_sizes();
+  const PathSpec &path = op.paths[static_cast<std::size_t>(find_named(op.paths, std::string_view("hopper")))];
+  const KernelLaunch launch = path.geometry({config, sizes, statics, key.dtypes().all(), 132}).launches[0];
+  const jit::Specialization specialization = {.op = &op,
+                                              .config = config,
+                                              .features = op.all_features(),
+                                              .dtypes = key.dtypes().array(),
+                                              .static_sizes = statics,
+                                              .layout = Layout::aligned16,
+                                              .architecture = architecture};
+  const ops::HopperMemory memory = ops::hopper_memory(ops::hopper_tile(config), rows, static_d);
+  const std::string check = fmt::format(
+      "namespace msj {{ using Block = HopperForward<{}>; static_assert(Block::small_at + Block::small_reserve == {} "
+      "&& Block::threads == {} && Block::stages == {} && Block::tile_stages == {} && Block::query_bytes == {}); }}\n",
+      kernel_class, launch.shared_bytes, launch.threads, memory.stages, memory.tile_stages, memory.query_bytes);
+  CHECK_NOTHROW(std::ignore = nvrtc->compile(jit::translation_unit(specialization, sources) + check, "hopper.cu",
+                                             architecture, jit::compile_options(), counters));
+}
+
+}  // namespace
+
+TEST_CASE("a launch has the shared memory and the threads that the kernel was compiled for") {
   struct Case {
     TileConfig config;
     std::int64_t d;
@@ -134,31 +163,38 @@ TEST_CASE("a launch has the shared memory and the threads that the kernel was co
   for (const HopperOp &op : hopper_ops()) {
     for (const auto &[config, d] : {Case{config_of(32, 1, 12, 1, 2, 0), 48}, Case{config_of(64, 1, 12, 1, 2, 2), 320},
                                     Case{config_of(256, 2, 12, 2, 1, 1), 128}}) {
-      CAPTURE(op.spec.name);
-      CAPTURE(to_string(config));
-      const auto key = op.key(op.dtypes[0], d);
-      REQUIRE(tune::admission_problem(key, config, Layout::aligned16, architecture.limits).empty());
-      const Sizes statics = key.bucket().static_sizes();
-      const KernelLaunch launch =
-          op.path().geometry({config, {1, 5, 32, 300, d}, statics, key.dtypes().all(), 132}).launches[0];
-      const jit::Specialization specialization = {.op = &op.spec,
-                                                  .config = config,
-                                                  .features = op.spec.all_features(),
-                                                  .dtypes = key.dtypes().array(),
-                                                  .static_sizes = statics,
-                                                  .layout = Layout::aligned16,
-                                                  .architecture = architecture};
-      const ops::HopperMemory memory =
-          ops::hopper_memory(ops::hopper_tile(config), op.rows, static_cast<int>(statics[4]));
-      const std::string check = fmt::format(
-          "namespace msj {{ using Block = HopperForward<{}>; static_assert(Block::small_at + Block::small_reserve == "
-          "{} "
-          "&& threads == {} && Block::stages == {} && Block::tile_stages == {} && Block::query_bytes == {}); }}\n",
-          op.kernel_class, launch.shared_bytes, launch.threads, memory.stages, memory.tile_stages, memory.query_bytes);
-      CHECK_NOTHROW(std::ignore = nvrtc->compile(jit::translation_unit(specialization, sources) + check, "hopper.cu",
-                                                 architecture, jit::compile_options(), counters));
+      check_launch(op.spec, op.key(op.dtypes[0], d), {1, 5, 32, 300, d}, config, op.rows, static_cast<int>(d),
+                   op.kernel_class);
     }
   }
+}
+
+TEST_CASE("and so has one of residual_forward, whose rows are made by warps of the block") {
+  const OpSpec &op = ops::residual_forward_spec();
+  const auto rules = tune::BucketRules::parse(tune::BucketRules::embedded());
+  const std::vector<DType> own = {DType::f16, DType::f16};
+  const auto with_loaders = [](TileConfig config, int loaders) {
+    config.tunables["loaders"] = loaders;
+    return config;
+  };
+  for (const std::int64_t nbits : {1, 2, 4, 8}) {
+    for (const TileConfig &config :
+         {with_loaders(config_of(32, 1, 12, 1, 2, 2), 7), with_loaders(config_of(128, 2, 12, 1, 1, 1), 3),
+          with_loaders(config_of(32, 1, 8, 1, 3, 0), 5)}) {
+      const Sizes sizes = {1, 1000, 32, 300, 300'000, 65'536, 128, nbits};
+      const tune::AutotuneKey key{op, rules.bucket(op, sizes), tune::DtypeTuple(op, own)};
+      const int fields = nbits == 8 ? 256 : 1 << (2 * nbits);
+      check_launch(op, key, sizes, config,
+                   {.element_bytes = 2, .row_extra_bytes = 4, .shared_bytes = fields * (nbits <= 2 ? 32 : 8) * 4}, 128,
+                   "ResidualHopper");
+    }
+  }
+  // Two scorers leave no registers to more.
+  const tune::AutotuneKey key{op, rules.bucket(op, {1, 1000, 32, 300, 300'000, 65'536, 128, 2}),
+                              tune::DtypeTuple(op, own)};
+  CHECK(tune::admission_problem(key, with_loaders(config_of(128, 2, 12, 1, 1, 1), 4), Layout::aligned16,
+                                limits_of("sm_90a"))
+            .find("3 loaders each") != std::string::npos);
 }
 
 // What the kernel's walk does with the grid, in its own words: block b, lanes, documents a stride of the grid apart.

@@ -20,6 +20,7 @@ TEST_CASE(
   CHECK(bytes({32, 1, 32, 65'536}) == 32 * queries + kTableBytes);
   CHECK(bytes({1'000, 1, 32, 65'536}) == 32 * queries + kTableBytes);
   CHECK(bytes({1'000, 1, 300, 65'536}) <= kTableBytes + 32 * queries);
+  CHECK(table_workspace_bytes({32'768, 1, 32, 64}, 4096, 8) <= 5 * kTableBytes);  // queries count, where T is small
   CHECK(bytes({1, 1, 0, 0}) > 0);
   // A lane has whole words: 96 features of 2 bits are 24 bytes, a quarter of them 6, which takes two words, 8 steps.
   CHECK(table_workspace_bytes({1, 1, 32, 0}, 96, 2) == queries + 128);

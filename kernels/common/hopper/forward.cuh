@@ -4,7 +4,7 @@
 //
 //        warps of one block                                 shared memory
 //   load queries    1 warp      tensor copies, extras --->  Q: all of d of the block's columns, 1 or 2 buffers
-//   load documents  1 warp per scorer, tensor copies ---->  a ring per scorer: stages of 64 tokens x 128 or 256 bytes
+//   load documents  warps of each scorer --------------->  a ring per scorer: stages of 64 tokens x 128 or 256 bytes
 //   score           1 or 2 warpgroups,                <---  wgmma reads both
 //                   a document each
 //                   |   accumulators 64 tokens (M) x block_query columns (N) -> factor, mask -> running max (registers)
@@ -22,14 +22,16 @@
 // Bits: max is exact, the sum over s is common/token_sum.cuh's; what an op does to a product depends on its row and
 // column alone. So none depends on the config, the batch or a token's place.
 //
-// An op says in a class what its rows are:
+// An op says in a class what its rows are; one whose rows are D's as they lie in memory is a TensorRows:
 //   element_bytes, parts                         bytes of an element; parts that a tile is scored in
 //   QueryExtras, query_extra_bytes               what it keeps in shared memory for columns; at most, of each
 //   RowExtras, row_extra_bytes                   and for the rows of a tile
+//   Shared, shared_bytes, fill(args, shared, thread)                    and for all of a block
 //   prepares                                     whether columns need more than their copies:
 //   prepare_column(args, token, column, half, slot, lane)               16 columns at a time, two lanes each
-//   copies_rows                                  whether rows need more than their copies:
-//   copy_rows(args, document, first_t, length, extras, lane)            cp.async of one warp
+//   Span, Span::read(args, document)             where a document's tokens are: at least their number, `length`
+//   loaders, arrivals                            warps that fill a scorer's ring; their arrivals at a full stage
+//   prefetch_maps(args), load_documents(args, walk, scorer, loader, lane)
 //   Op(args), for each scorer:
 //   score_document(args, document, place, queries, scorer, warp, lane, maxima)   its tiles; its first active token
 //   factored(column, best, first_active, slot)   a query token's value
@@ -41,15 +43,6 @@ using Group = QueryGroup<block_query>;
 
 constexpr int tile_rows = 64, row_bytes = 128, step_bytes = 32, box_bytes = tile_rows * row_bytes;
 constexpr int query_block_bytes = block_query * row_bytes;
-constexpr int loading_warps = scorers + 1, scoring_warps = 4 * scorers;
-// setmaxnreg moves registers between whole warpgroups. A block has what it was launched with: 168 a thread of 384. What
-// loading warps keep and scoring warps take must be no more in all: 128 * 56 + 256 * 224 = 384 * 168.
-constexpr bool moves_registers = scorers > 1;
-constexpr int threads = 128 * scorers + (moves_registers ? 128 : 32 * loading_warps);
-constexpr int loading_registers = 56, scoring_registers = 224;
-static_assert(!moves_registers || 128 * loading_registers + 128 * scorers * scoring_registers <=
-                                      threads * (65536 / threads / 8 * 8));
-
 // --- the walk --------------------------------------------------------------------------------------------------------
 
 struct Pass {
@@ -103,26 +96,25 @@ struct Document {
   int length;
 };
 
-// Lengths of one scorer's documents, read a document ahead so that nobody waits for them.
-struct Lengths {
-  int next, now = 0;
+// Where one scorer's documents are, read a document ahead so that nobody waits for it.
+template <class Span>
+struct Spans {
+  Span next, now{};
 
-  __device__ __forceinline__ Lengths(const Args& args, unsigned first_document) : next(read(args, first_document)) {}
+  __device__ __forceinline__ Spans(const Args& args, unsigned first_document) : next(read(args, first_document)) {}
 
-  // Of the pass's document; 0 where there is none, or no query token to score. `following` is the one after it.
-  __device__ __forceinline__ int of(const Args& args, const Pass& pass, unsigned following) {
+  // Of the pass's document; empty where there is none, or no query token to score. `following` is the one after it.
+  __device__ __forceinline__ const Span& of(const Args& args, const Pass& pass, unsigned following) {
     if (pass.chunk == 0) {
-      now = args.size_Lq == 0 ? 0 : min(max(next, 0), int(args.size_Ld));
+      now = next;
       next = read(args, following);
     }
     return now;
   }
 
  private:
-  static __device__ __forceinline__ int read(const Args& args, unsigned document) {
-    if (document >= args.size_Nd) return 0;
-    const auto* lengths = static_cast<const int*>(args.d_lengths.data);
-    return lengths ? lengths[document * args.d_lengths.stride[0]] : int(args.size_Ld);
+  static __device__ __forceinline__ Span read(const Args& args, unsigned document) {
+    return document < args.size_Nd && args.size_Lq > 0 ? Span::read(args, document) : Span{};
   }
 };
 
@@ -130,13 +122,24 @@ struct Lengths {
 
 template <class Op>
 struct HopperForward {
+  static constexpr int loading_warps = 1 + scorers * Op::loaders, scoring_warps = 4 * scorers;
+  // setmaxnreg moves registers between whole warpgroups. A block has what it was launched with, 168 a thread of 384, 128
+  // of 512: what loading warps keep and scoring warps take must be no more in all.
+  static constexpr bool moves_registers = scorers > 1;
+  static constexpr int loading_threads = moves_registers ? round_up(32 * loading_warps, 128) : 32 * loading_warps;
+  static constexpr int threads = 128 * scorers + loading_threads;
+  static constexpr int loading_registers = loading_threads > 128 ? 64 : 56;
+  static constexpr int scoring_registers = loading_threads > 128 ? 192 : 224;
+  static_assert(!moves_registers || loading_threads * loading_registers + 128 * scorers * scoring_registers <=
+                                        threads * (65536 / threads / 8 * 8));
+
   static constexpr int k_block = row_bytes / Op::element_bytes, k_step = step_bytes / Op::element_bytes;
   static constexpr int k_blocks = divide_up(static_size::d, k_block), query_bytes = k_blocks * query_block_bytes;
 
   // What ops/hopper_geometry.cpp works out too: the ring has as many boxes of 8 KB as fit, with every feature on.
   static constexpr int small_reserve =
       round_up(scorers * 4 * block_query * 8 + query_buffers * (block_query * (1 + Op::query_extra_bytes) + 24) +
-                   scorers * (config::ring * (24 + tile_rows * Op::row_extra_bytes) + 8) + 64,
+                   scorers * (config::ring * (24 + tile_rows * Op::row_extra_bytes) + 8) + Op::shared_bytes + 64,
                128);
   static constexpr int block_bytes = round_up(228 * 1024 / config::min_blocks - 1024 - 127, 128);
   static constexpr int fitting_boxes =
@@ -151,7 +154,7 @@ struct HopperForward {
   static constexpr int parts = Op::parts, part_columns = block_query / parts;
   static_assert(parts == 1 || stages > tile_stages);
   using Tile = WarpgroupTile<part_columns>;
-  using Maxima = RunningMax<Tile, feature::save_argmax>;
+  using Maxima = RowMax<Tile, feature::save_argmax>;
   using Place = RingPlace<stages>;
 
   struct Small {
@@ -164,6 +167,7 @@ struct HopperForward {
     typename Op::QueryExtras query_extras[query_buffers];
     typename Op::RowExtras row_extras[scorers][stages];  // of that tile too
     unsigned char query_keep[query_buffers][feature::q_mask ? block_query : 8];
+    typename Op::Shared shared;
   };
   static_assert(sizeof(Small) <= small_reserve);
 
@@ -228,80 +232,17 @@ struct HopperForward {
   }
   static constexpr bool prepares = feature::q_mask || Op::prepares;
 
-  // The document mask, of four tiles at a time so that not each waits for memory. Lane w packs rows 32 * w, ...
-  struct MaskRows {
-    static constexpr int tiles = 4, words = 2 * tiles;
-    bool keep[words];
-    unsigned word;
-
-    __device__ __forceinline__ void load(const Args& args, const Document& document, int first_t, int lane) {
-      const auto* mask = static_cast<const unsigned char*>(args.d_mask.data) + document.index * args.d_mask.stride[0];
-#pragma unroll
-      for (int i = 0; i < words; ++i) {
-        const int t = first_t + i * 32 + lane;
-        keep[i] = t < document.length && mask[t * args.d_mask.stride[1]] != 0;
-      }
-    }
-    __device__ __forceinline__ void pack(int lane) {
-#pragma unroll
-      for (int i = 0; i < words; ++i) {
-        const unsigned packed = __ballot_sync(all_lanes, keep[i]);
-        if (lane == i) word = packed;
-      }
-    }
-    __device__ __forceinline__ void store(unsigned (&keep_rows)[2], int tile, int lane) const {
-      if (lane / 2 == tile % tiles) keep_rows[lane % 2] = word;
-    }
-  };
-
-  // One warp: the stages of one scorer's documents. With a mask, a tile's last stage is full when its rows' bits are
-  // there too; the copies do not wait for them.
-  static __device__ __forceinline__ void load_documents(const Args& args, const Walk& walk, int scorer, int lane) {
-    Place place;
-    Lengths lengths(args, walk.first + scorer);
-    MaskRows mask;
-    walk.visit([&](const Pass& pass) {
-      const Document document{pass.first_document + scorer, lengths.of(args, pass, walk.after(pass) + scorer)};
-#pragma unroll 1
-      for (int first_t = 0; first_t < document.length; first_t += tile_rows) {
-        const int tile = first_t / tile_rows;
-#pragma unroll 1
-        for (int stage = 0; stage < tile_stages; ++stage) {
-          const bool is_last = stage + 1 == tile_stages, with_mask = feature::d_mask && is_last;
-          const bool loads_mask = with_mask && tile % MaskRows::tiles == 0;
-          if (loads_mask) mask.load(args, document, first_t, lane);
-          const unsigned full = ptx::shared_address(&small().full[scorer][place.slot]);
-          ptx::barrier_wait(ptx::shared_address(&small().free[scorer][place.slot]), place.parity ^ 1);
-          if (lane == 0) {
-            if (with_mask) ptx::barrier_expect(full, stage_bytes);
-            else ptx::barrier_arrive_expect(full, stage_bytes);
-#pragma unroll
-            for (int box = 0; box < stage_boxes; ++box)
-              ptx::copy_box(stage_address(scorer, place.slot) + box * box_bytes, args.map_d,
-                            (stage * stage_boxes + box) * k_block, first_t, int(document.index), full);
-          }
-          if constexpr (Op::copies_rows) {
-            if (is_last) Op::copy_rows(args, document, first_t, small().row_extras[scorer][place.slot], lane);
-            ptx::barrier_arrive_after_copies(full);
-          }
-          if (loads_mask) mask.pack(lane);
-          if (with_mask) {
-            mask.store(small().keep_rows[scorer][place.slot], tile, lane);
-            ptx::barrier_arrive_warp(full, lane);
-          } else {
-            ptx::barrier_arrive_with_expecting_lane(full, lane);
-          }
-          __syncwarp();
-          place.advance();
-        }
-      }
-    });
+  static __device__ __forceinline__ unsigned full_barrier(int scorer, int slot) {
+    return ptx::shared_address(&small().full[scorer][slot]);
+  }
+  static __device__ __forceinline__ void wait_free(int scorer, const Place& place) {
+    ptx::barrier_wait(ptx::shared_address(&small().free[scorer][place.slot]), place.parity ^ 1);
   }
 
   // --- score ---------------------------------------------------------------------------------------------------------
 
   static __device__ __forceinline__ void wait_full(int scorer, const Place& place) {
-    ptx::barrier_wait(ptx::shared_address(&small().full[scorer][place.slot]), place.parity);
+    ptx::barrier_wait(full_barrier(scorer, place.slot), place.parity);
   }
 
   // This warp is done with the stage.
@@ -373,9 +314,9 @@ struct HopperForward {
     const Op op(args);
     Place place;
     RingPlace<query_buffers> queries;
-    Lengths lengths(args, walk.first + scorer);
+    Spans<typename Op::Span> spans(args, walk.first + scorer);
     walk.visit([&](const Pass& pass) {
-      const Document document{pass.first_document + scorer, lengths.of(args, pass, walk.after(pass) + scorer)};
+      const Document document{pass.first_document + scorer, spans.of(args, pass, walk.after(pass) + scorer).length};
       const bool is_first_use = walk.is_first_use(pass);
       if (is_first_use) ptx::barrier_wait(ptx::shared_address(&small().query_full[queries.slot]), queries.parity);
       if (document.index < args.size_Nd) {
@@ -386,7 +327,9 @@ struct HopperForward {
                                                    lane, maxima);
         if (prepares && is_first_use)
           ptx::barrier_wait(ptx::shared_address(&small().query_ready[queries.slot]), queries.parity);
-        finish_pass(args, op, pass, document.index, first_active, queries.slot, scorer, warp, lane, maxima);
+        int own = lane;
+        ptx::hold(own);  // or what follows from it is worked out before the walk, and spilled
+        finish_pass(args, op, pass, document.index, first_active, queries.slot, scorer, warp, own, maxima);
       }
       if (walk.is_last_use(pass)) {
         ptx::barrier_arrive_warp(ptx::shared_address(&small().query_free[queries.slot]), lane);
@@ -403,7 +346,7 @@ struct HopperForward {
     };
     for (int scorer = 0; scorer < scorers; ++scorer)
       for (int stage = 0; stage < stages; ++stage) {
-        init(small().full[scorer][stage], ptx::arriving_lanes + (Op::copies_rows ? 32 : 0));
+        init(small().full[scorer][stage], Op::arrivals);
         init(small().free[scorer][stage], 4 * ptx::arriving_lanes);  // the scorer's warps
       }
     for (int slot = 0; slot < query_buffers; ++slot) {
@@ -417,16 +360,19 @@ struct HopperForward {
   static __device__ __forceinline__ void run(const Args& args) {
     const int lane = threadIdx.x % 32, warp = __shfl_sync(all_lanes, threadIdx.x / 32, 0);  // known to be uniform
     if (threadIdx.x == 0) {
-      ptx::prefetch_map(args.map_d);
       ptx::prefetch_map(args.map_q);
+      Op::prefetch_maps(args);
       init_barriers();
     }
+    Op::fill(args, small().shared, threadIdx.x);
     __syncthreads();
     const Walk walk(args);
     if (warp >= scoring_warps) {
       if constexpr (moves_registers) ptx::give_registers<loading_registers>();
-      if (warp == scoring_warps) load_queries(args, walk, lane);
-      else if (warp < scoring_warps + loading_warps) load_documents(args, walk, warp - scoring_warps - 1, lane);
+      const int loader = warp - scoring_warps - 1;  // -1: of the queries
+      if (loader < 0) load_queries(args, walk, lane);
+      else if (loader < scorers * Op::loaders)
+        Op::load_documents(args, walk, loader / Op::loaders, loader % Op::loaders, lane);
     } else {
       if constexpr (moves_registers) ptx::take_registers<scoring_registers>();
       score(args, walk, warp / 4, warp % 4, lane);

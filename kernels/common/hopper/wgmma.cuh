@@ -9,9 +9,15 @@
 namespace msj::ptx {
 
 // Where a k block's rows start: address / 16, 1,024 bytes from one group of 8 rows to the next, 128-byte swizzle.
-__device__ __forceinline__ unsigned long long matrix_descriptor(unsigned address) {
-  constexpr unsigned long long layout = 1ull << 62 | 64ull << 32 | 1ull << 16;
-  return layout | (address & 0x3ffff) >> 4;
+// `offset`, in bytes, is for descriptors that differ by constants: an addition each.
+__device__ __forceinline__ unsigned long long matrix_descriptor(unsigned address, int offset = 0) {
+  constexpr unsigned long long layout = 1ull << 62 | 64ull << 32;
+  return layout | ((1u << 16 | (address & 0x3ffff) >> 4) + unsigned(offset) / 16);
+}
+
+// What this thread wrote to shared memory is what products read that another thread begins later.
+__device__ __forceinline__ void products_see_writes() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
 // Before the first product, and whenever other instructions have touched the accumulators.
@@ -41,7 +47,7 @@ __device__ __forceinline__ void hold(float (&c)[count]) {
       "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15" \
       "}, %16, %17, add, 1, 1" tail "; }" \
       : MSJ_EIGHT(0), MSJ_EIGHT(8) \
-      : "l"(a), "l"(b), "n"(adds) \
+      : "l"(a), "l"(b), "r"(int(adds)) \
       : "memory")
 #define MSJ_PRODUCT_64(types, tail) \
   asm volatile( \
@@ -51,7 +57,7 @@ __device__ __forceinline__ void hold(float (&c)[count]) {
       "%21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31" \
       "}, %32, %33, add, 1, 1" tail "; }" \
       : MSJ_EIGHT(0), MSJ_EIGHT(8), MSJ_EIGHT(16), MSJ_EIGHT(24) \
-      : "l"(a), "l"(b), "n"(adds) \
+      : "l"(a), "l"(b), "r"(int(adds)) \
       : "memory")
 #define MSJ_PRODUCT_128(types, tail) \
   asm volatile( \
@@ -64,7 +70,7 @@ __device__ __forceinline__ void hold(float (&c)[count]) {
       "}, %64, %65, add, 1, 1" tail "; }" \
       : MSJ_EIGHT(0), MSJ_EIGHT(8), MSJ_EIGHT(16), MSJ_EIGHT(24), MSJ_EIGHT(32), MSJ_EIGHT(40), \
         MSJ_EIGHT(48), MSJ_EIGHT(56) \
-      : "l"(a), "l"(b), "n"(adds) \
+      : "l"(a), "l"(b), "r"(int(adds)) \
       : "memory")
 #define MSJ_PRODUCT_256(types, tail) \
   asm volatile( \
@@ -81,12 +87,13 @@ __device__ __forceinline__ void hold(float (&c)[count]) {
       : MSJ_EIGHT(0), MSJ_EIGHT(8), MSJ_EIGHT(16), MSJ_EIGHT(24), MSJ_EIGHT(32), MSJ_EIGHT(40), \
         MSJ_EIGHT(48), MSJ_EIGHT(56), MSJ_EIGHT(64), MSJ_EIGHT(72), MSJ_EIGHT(80), MSJ_EIGHT(88), \
         MSJ_EIGHT(96), MSJ_EIGHT(104), MSJ_EIGHT(112), MSJ_EIGHT(120) \
-      : "l"(a), "l"(b), "n"(adds) \
+      : "l"(a), "l"(b), "r"(int(adds)) \
       : "memory")
 
 // c = A x B^T, added to c if `adds`: registers are those of the thread's fragment, 4 for each 8 columns.
-template <DType a_type, DType b_type, int columns, bool adds>
-__device__ __forceinline__ void multiply_64(float (&c)[columns / 2], unsigned long long a, unsigned long long b) {
+template <DType a_type, DType b_type, int columns>
+__device__ __forceinline__ void multiply_64(float (&c)[columns / 2], unsigned long long a, unsigned long long b,
+                                            bool adds) {
   static_assert(columns == 32 || columns == 64 || columns == 128 || columns == 256);
 #define MSJ_PRODUCT(types, tail) \
   do { \
