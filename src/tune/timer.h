@@ -48,10 +48,9 @@ struct Timing {
 
 // What a problem is measured against; see tune/ceilings.h.
 struct Ceilings {
-  double empty_ms = 0;  // a launch that does nothing
-  double read_ms = 0;   // a pure read of what the op streams, its launch included
-  std::int64_t read_bytes = 0;
-};  // the same by bulk copies, where the GPU has them
+  double empty_ms = 0;                 // a launch that does nothing
+  double loads_ms = 0;                 // a pure read of what the op streams, its launch included
+  std::optional<double> bulk_ms = {};  // the same by bulk copies, where the GPU has them
   std::int64_t read_bytes = 0;
   [[nodiscard]] double read_ms() const { return std::min(loads_ms, bulk_ms.value_or(loads_ms)); }
 };
