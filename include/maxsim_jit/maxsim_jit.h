@@ -308,13 +308,23 @@ typedef struct msj_inspect_options {
 
 /* "maxsim-jit/inspect/1": the autotune entries of the cache and those shipped, or the cached specializations. */
 MSJ_API msj_status msj_inspect(msj_context *context, const msj_inspect_options *options, char **json);
+typedef struct msj_measure_options {
+  size_t struct_size;
+  int32_t ceilings; /* nonzero: time the call's ceilings too */
+  int32_t rounds;   /* how often the call's own config, and any that is near the fastest, is timed at least; 0: 5 to 20
+                       times, as in a sweep. Times are medians */
+} msj_measure_options;
+
 /* "maxsim-jit/measure/1": every candidate timed for this very call, whatever its bucket's entry says: at its sizes,
  * with its features, in its layout class, with cold caches. Beside them the config that the call launches, the least,
- * the middle (what a sweep times) and the largest sizes of the bucket, and the call's ceilings: milliseconds of an
- * empty launch and of a pure read of what is streamed (launch included), its bytes, and the call's multiply-adds.
- * Operands are scratch: data pointers are not read, and may be null. Compiles what is not cached, and tunes the bucket
- * first if it is not tuned; changes nothing else. */
-MSJ_API msj_status msj_measure(msj_context *context, const msj_call *call, char **json);
+ * the middle (what a sweep times) and the largest sizes of the bucket, and, if asked for, the call's ceilings:
+ * milliseconds of an empty launch and of a pure read of what is streamed (launch included; by loads, by bulk copies
+ * where the GPU has them, else null, and the faster of the two), its bytes, and the call's multiply-adds; null if they
+ * are not asked for or, with a warning, could not be timed. Operands are scratch: data pointers are not read, and may
+ * be null; where lengths are data, every document has Ld tokens, or as many as its index. Compiles what is not cached,
+ * and tunes the bucket first if it is not tuned; changes nothing else. `options` may be null. */
+MSJ_API msj_status msj_measure(msj_context *context, const msj_call *call, const msj_measure_options *options,
+                               char **json);
 /* "maxsim-jit/ops/1": every op's operands, features, sizes, dtypes and params, as its table declares them. */
 MSJ_API msj_status msj_describe(char **json);
 /* "maxsim-jit/doctor/1": driver, NVRTC, GPUs, cache and permissions: what was found and what to fix. */

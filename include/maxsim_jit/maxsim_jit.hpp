@@ -368,10 +368,19 @@ inline void prepare(const Context &context, const Call &call, const PrepareOptio
   check(msj_prepare(context.get(), call.get(), &raw, nullptr));
 }
 
+struct MeasureOptions {
+  bool ceilings = false;    // time the call's ceilings too
+  std::int32_t rounds = 0;  // at least so many; 0: as in a sweep
+};
+
 // Every candidate timed for this very call, as JSON. Data pointers may be null.
-inline std::string measure(const Context &context, const Call &call) {
+inline std::string measure(const Context &context, const Call &call, const MeasureOptions &options = {}) {
+  msj_measure_options raw{};
+  raw.struct_size = sizeof(raw);
+  raw.ceilings = options.ceilings ? 1 : 0;
+  raw.rounds = options.rounds;
   char *json = nullptr;
-  check(msj_measure(context.get(), call.get(), &json));
+  check(msj_measure(context.get(), call.get(), &raw, &json));
   return detail::String(json).get();
 }
 

@@ -161,6 +161,16 @@ void prepare(msj_context &context, const msj_call &call, const msj_prepare_optio
   }
 }
 
+msj::ops::Pipeline::MeasureWish measure_wish(const msj_measure_options *options) {
+  constexpr std::int32_t kMostRounds = 10'000;
+  if (options == nullptr) return {};
+  const auto wanted = msj::ops::read_struct(options, MSJ_SIZE_UP_TO(msj_measure_options, rounds), "options");
+  if (wanted.rounds < 0 || wanted.rounds > kMostRounds) {
+    throw_error(MSJ_ERROR_INVALID_ARGUMENT, "options.rounds is {}; 0 to {} is accepted", wanted.rounds, kMostRounds);
+  }
+  return {.ceilings = wanted.ceilings != 0, .least_rounds = wanted.rounds};
+}
+
 }  // namespace
 
 extern "C" {
@@ -248,18 +258,19 @@ msj_status msj_stats(msj_context *context, msj_counters *counters) {
   });
 }
 
-msj_status msj_measure(msj_context *context, const msj_call *call, char **json) {
+msj_status msj_measure(msj_context *context, const msj_call *call, const msj_measure_options *options, char **json) {
   return guarded([&] {
     msj_context &live = checked(context);
     need(json, "json");
     *json = nullptr;
+    const msj::ops::Pipeline::MeasureWish wish = measure_wish(options);
     const msj_call given = read_call(call);
     const msj::BoundCall bound = msj::ops::bind(given, msj::ops::DataRule::ignored);
     if (is_cpu(given)) throw_error(MSJ_ERROR_INVALID_ARGUMENT, "device is MSJ_DEVICE_CPU; a CUDA device is accepted");
     if (msj::ops::has_no_result(bound)) {
       throw_error(MSJ_ERROR_INVALID_ARGUMENT, "the results of this call have no element; there is nothing to time");
     }
-    give_string(msj::api::measure(live.pipeline, bound, site_of(given, nullptr)), json);
+    give_string(msj::api::measure(live.pipeline, bound, site_of(given, nullptr), wish), json);
   });
 }
 

@@ -16,7 +16,8 @@ namespace msj::api {
 [[nodiscard]] std::string inspect_entries(ops::Pipeline &pipeline, std::string_view op, std::string_view arch);
 [[nodiscard]] std::string inspect_cubins(ops::Pipeline &pipeline, std::string_view op, std::string_view arch);
 // maxsim-jit/measure/1
-[[nodiscard]] std::string measure(ops::Pipeline &pipeline, const BoundCall &call, const ops::LaunchSite &site);
+[[nodiscard]] std::string measure(ops::Pipeline &pipeline, const BoundCall &call, const ops::LaunchSite &site,
+                                  const ops::Pipeline::MeasureWish &wish);
 [[nodiscard]] std::string doctor(ops::Pipeline &pipeline);      // maxsim-jit/doctor/1
 [[nodiscard]] std::string cache_path(ops::Pipeline &pipeline);  // maxsim-jit/cache/1
 [[nodiscard]] std::string cache_verify(ops::Pipeline &pipeline);

@@ -55,6 +55,7 @@ std::string inspect_cubins(ops::Pipeline &pipeline, std::string_view op, std::st
   for (const store::CubinFile &file : pipeline.specializer().store().list()) {
     const Json key = Json::parse(file.key, nullptr, false);
     const Json provenance = Json::parse(file.provenance, nullptr, false);
+    // The ceilings' cubin has no op: it is no specialization.
     if (!key.is_object() || !key.contains("op") || !key.contains("architecture") || !provenance.is_object()) continue;
     if (!op.empty() && key.at("op") != op) continue;
     if (!arch.empty() && key.at("architecture") != arch) continue;

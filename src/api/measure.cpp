@@ -2,6 +2,7 @@
 
 #include "api/documents.h"
 #include "tune/config_json.h"
+#include "tune/scratch.h"
 
 namespace msj::api {
 
@@ -27,10 +28,25 @@ const char *source_name(tune::Source source) {
   return "";
 }
 
+// Of what is timed: documents of as many tokens as scratch operands have.
+double multiply_adds(const OpSpec &op, Sizes sizes) {
+  const int tokens = find_named(op.sizes, "Ld");
+  if (tokens >= 0) sizes[static_cast<std::size_t>(tokens)] = tune::document_tokens(op, sizes);
+  return op.multiply_adds(sizes);
+}
+
+Json ceilings_json(const std::optional<tune::Ceilings> &ceilings, double multiply_adds) {
+  if (!ceilings) return nullptr;
+  return {{"empty_ms", ceilings->empty_ms},     {"read_ms", ceilings->read_ms()},
+          {"loads_ms", ceilings->loads_ms},     {"bulk_ms", ceilings->bulk_ms ? Json(*ceilings->bulk_ms) : Json()},
+          {"read_bytes", ceilings->read_bytes}, {"multiply_adds", multiply_adds}};
+}
+
 }  // namespace
 
-std::string measure(ops::Pipeline &pipeline, const BoundCall &call, const ops::LaunchSite &site) {
-  const ops::Pipeline::Measurement measurement = pipeline.measure(call, site);
+std::string measure(ops::Pipeline &pipeline, const BoundCall &call, const ops::LaunchSite &site,
+                    const ops::Pipeline::MeasureWish &wish) {
+  const ops::Pipeline::Measurement measurement = pipeline.measure(call, site, wish);
   const OpSpec &op = *call.op;
   const tune::BucketRules &buckets = pipeline.tuner().buckets();
   const tune::ShapeBucket &bucket = measurement.key.bucket();
@@ -44,11 +60,7 @@ std::string measure(ops::Pipeline &pipeline, const BoundCall &call, const ops::L
                     {"largest", sizes_json(op, buckets.largest(bucket, dtypes))}};
   json["config"] = tune::config_to_json(measurement.config);
   json["source"] = source_name(measurement.source);
-  const tune::Ceilings &ceilings = measurement.measured.ceilings;
-  json["ceilings"] = {{"empty_ms", ceilings.empty_ms},
-                      {"read_ms", ceilings.read_ms},
-                      {"read_bytes", ceilings.read_bytes},
-                      {"multiply_adds", op.multiply_adds(call.sizes)}};
+  json["ceilings"] = ceilings_json(measurement.measured.ceilings, multiply_adds(op, call.sizes));
   json["candidates"] = Json::array();
   for (const tune::CandidateRecord &record : measurement.measured.candidates) {
     Json row = {{"config", tune::config_to_json(record.config)}};

@@ -5,7 +5,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
+#include <charconv>
+#include <cmath>
 #include <filesystem>
 #include <limits>
 #include <memory>
@@ -16,6 +17,7 @@
 #include "cli/bench_peers.h"
 #include "cli/bench_plot.h"
 #include "cli/bench_report.h"
+#include "cli/bench_run.h"
 #include "cli/call_builder.h"
 #include "cli/commands.h"
 #include "cli/failure.h"
@@ -46,55 +48,23 @@ void check_svg(const BenchOptions &options) {
   check_output_file(options.svg);
 }
 
-// Measured again until its time is the median of enough rounds; of these measurements, the one in the middle.
 BenchRow measured_row(const BenchCase &of, const BenchOptions &options, const maxsim_jit::Context &context,
                       std::int32_t device) {
   DTypeMap dtypes;
   for (const OperandInfo &operand : of.op->operands) {
     if (operand.kind == OperandInfo::DTypeKind::own) dtypes.emplace(operand.name, of.dtype);
   }
-  std::vector<BenchRow> rows;
-  std::int64_t rounds = 0;
-  while (rounds < options.rounds) {
-    const auto call = shapes_only_call(*of.op, of.sizes, dtypes, of.features, device);
-    rows.push_back(row_of(of, parse_library_json(maxsim_jit::measure(context, call))));
-    rounds += std::max<std::int64_t>(rows.back().rounds, 1);
-  }
-  const auto middle = rows.begin() + static_cast<std::ptrdiff_t>((rows.size() - 1) / 2);
-  std::ranges::nth_element(rows, middle, {}, [](const BenchRow &row) { return row.time.shared_ms; });
-  middle->rounds = rounds;
-  return *middle;
+  const auto call = shapes_only_call(*of.op, of.sizes, dtypes, of.features, device);
+  const maxsim_jit::MeasureOptions wish = {.ceilings = true, .rounds = options.rounds};
+  return row_of(of, parse_library_json(maxsim_jit::measure(context, call, wish)));
 }
 
-BenchReport run_cases(const std::vector<BenchCase> &cases, const BenchOptions &options, const BenchPeers &peers,
-                      const maxsim_jit::Context &context, std::int32_t device, Console &console) {
-  const auto start = std::chrono::steady_clock::now();
-  const auto spent = [start] {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  };
-  BenchReport report;
-  report.least_rounds = options.rounds;
-  std::int64_t done = 0;
-  for (const BenchCase &of : cases) {
-    if (spent() > options.seconds) {
-      report.left_out.push_back(of);
-      continue;
-    }
-    try {
-      BenchRow row = measured_row(of, options, context, device);
-      row.matrix_rate = peers.matrix_rate(of.dtype);
-      row.peers = peers.times(of);
-      report.rows.push_back(std::move(row));
-    } catch (const maxsim_jit::Error &error) {
-      report.failed.push_back({of, status_name(error.status()), error.what()});
-    } catch (const Failure &error) {  // the config that is launched was not timed
-      report.failed.push_back({of, "", error.what()});
-    }
-    console.progress("bench", ++done, static_cast<std::int64_t>(cases.size()));
-  }
-  console.clear_bar();
-  report.seconds = spent();
-  return report;
+// A number of seconds that have a meaning: CLI11's own checks take nan, and print a range to the largest double.
+std::string seconds_problem(const std::string &text) {
+  double seconds = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
+  const bool good = error == std::errc() && end == text.data() + text.size() && std::isfinite(seconds) && seconds >= 0;
+  return good ? std::string() : fmt::format("it is '{}'; a number from 0 is accepted", text);
 }
 
 void note_gaps(const BenchReport &report, const BenchOptions &options, Console &console) {
@@ -127,7 +97,14 @@ int run_bench(const BenchOptions &options, const std::vector<OpInfo> &ops, Conso
   check_svg(options);
   const maxsim_jit::Context context = make_context(console);
   { const maxsim_jit::DeviceMemory probe(context, device, 1); }  // without a device, one sentence in place of many
-  const BenchReport report = run_cases(cases, options, peers, context, device, console);
+  const auto measure = [&](const BenchCase &of) {
+    BenchRow row = measured_row(of, options, context, device);
+    row.matrix_rate = peers.matrix_rate(of.dtype);
+    row.peers = peers.times(of);
+    return row;
+  };
+  BenchReport report = run_cases(cases, options.seconds, measure, console);
+  report.least_rounds = options.rounds;
   note_gaps(report, options, console);
   if (options.json) {
     print_json(bench_json(report, context.stats()));
@@ -156,7 +133,7 @@ Command add_bench(CLI::App &app, const std::vector<OpInfo> &ops, Console &consol
       ->capture_default_str()
       ->check(CLI::Range(1, 10000));
   command->add_option("--seconds", options->seconds, "start no other case after so many")
-      ->check(CLI::NonNegativeNumber);
+      ->check(CLI::Validator(seconds_problem, "SECONDS"));
   command->add_option("--device", options->device, "cuda or cuda:N")->capture_default_str();
   command->add_option("--peers", options->peers,
                       "what tests/bench/peers.py wrote on this machine: matrix rates, other libraries' times");

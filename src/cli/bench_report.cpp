@@ -11,6 +11,19 @@ std::string milliseconds(std::optional<double> value) { return value ? fmt::form
 
 Json or_null(std::optional<double> value) { return value ? Json(*value) : Json(); }
 
+std::optional<double> read_ms(const BenchRow &row) {
+  if (!row.ceilings) return std::nullopt;
+  return row.ceilings->read_ms;
+}
+
+// The first that is known.
+std::optional<double> empty_ms(const std::vector<BenchRow> &rows) {
+  for (const BenchRow &row : rows) {
+    if (row.ceilings) return row.ceilings->empty_ms;
+  }
+  return std::nullopt;
+}
+
 // Of all rows, in the alphabet's order.
 std::set<std::string> peers_of(const std::vector<BenchRow> &rows) {
   std::set<std::string> names;
@@ -33,10 +46,13 @@ Json row_json(const BenchRow &row) {
   json["time_ms"] = row.time.shared_ms;
   json["dispersion"] = row.time.dispersion;
   json["rounds"] = row.rounds;
-  json["empty_ms"] = row.empty_ms;
-  json["read_ms"] = row.read_ms;
-  json["read_bytes"] = row.read_bytes;
-  json["multiply_adds"] = row.multiply_adds;
+  const auto timed = [&](auto BenchCeilings::*what) { return row.ceilings ? Json((*row.ceilings).*what) : Json(); };
+  json["empty_ms"] = timed(&BenchCeilings::empty_ms);
+  json["read_ms"] = timed(&BenchCeilings::read_ms);
+  json["loads_ms"] = timed(&BenchCeilings::loads_ms);
+  json["bulk_ms"] = row.ceilings ? or_null(row.ceilings->bulk_ms) : Json();
+  json["read_bytes"] = timed(&BenchCeilings::read_bytes);
+  json["multiply_adds"] = timed(&BenchCeilings::multiply_adds);
   json["matrix_ms"] = or_null(row.matrix_ms());
   json["floor_ms"] = or_null(row.floor_ms());
   json["efficiency"] = or_null(row.efficiency());
@@ -67,8 +83,8 @@ std::string bench_text(const BenchReport &report) {
   for (const BenchRow &row : report.rows) {
     auto &cells = rows.emplace_back(
         std::vector<std::string>{row.of.op->name, row.of.shape, std::string(name(row.of.dtype)),
-                                 milliseconds(row.read_ms), milliseconds(row.matrix_ms()), milliseconds(row.floor_ms()),
-                                 milliseconds(row.time.shared_ms), efficiency_text(row)});
+                                 milliseconds(read_ms(row)), milliseconds(row.matrix_ms()),
+                                 milliseconds(row.floor_ms()), milliseconds(row.time.shared_ms), efficiency_text(row)});
     for (const std::string &peer : peers) {
       const auto found = row.peers.find(peer);
       cells.push_back(found == row.peers.end() ? "-" : milliseconds(found->second));
@@ -76,8 +92,12 @@ std::string bench_text(const BenchReport &report) {
     cells.push_back(row.of.features == 0 ? "none" : row.of.features_text());
     cells.push_back(fmt::format("{} ({})", row.time.shared, row.time.source));
   }
-  std::string text =
-      fmt::format("{}: empty launch {:.4f} ms", report.rows.front().environment, report.rows.front().empty_ms);
+  std::string text = report.rows.front().environment + ":";
+  if (const auto empty = empty_ms(report.rows)) {
+    text += fmt::format(" empty launch {:.4f} ms", *empty);
+  } else {
+    text += " ceilings are not known";
+  }
   if (const auto rate = read_rate(report.rows)) text += fmt::format("; fastest read {:.2f} TB/s", *rate);
   for (const auto &[dtype, rate] : matrix_rates(report.rows)) {
     text += fmt::format("; {} products {:.0f} TFLOP/s", dtype, rate);

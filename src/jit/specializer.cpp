@@ -12,8 +12,8 @@ namespace msj::jit {
 namespace {
 
 // What a cubin's name is the hash of: content alone, so any NVRTC that compiled the same text for the same target hits.
-std::string hash_of(const std::string &source, const Specialization &specialization) {
-  std::string identity = fmt::format("{}\n{}\n", store::kFormat, specialization.architecture.name);
+std::string hash_of(const std::string &source, const cuda::Architecture &architecture) {
+  std::string identity = fmt::format("{}\n{}\n", store::kFormat, architecture.name);
   for (const std::string &option : compile_options()) identity += option + "\n";
   return hash_name(identity + source);
 }
@@ -42,14 +42,28 @@ std::shared_ptr<const Cubin> Specializer::cubin(const Specialization &specializa
     ++counters_.cubin_hits_memory;
     return known;
   }
-  return cubins_.get_or_make(key, [&] { return load_or_compile(specialization, true); });
+  return cubins_.get_or_make(key, [&] { return load_or_compile(unit_of(specialization), true); });
+}
+
+std::shared_ptr<const Cubin> Specializer::cubin_of_file(const std::string &file,
+                                                        const cuda::Architecture &architecture) {
+  const nlohmann::ordered_json json = {{"file", file}, {"architecture", architecture.name}};
+  const std::string key = json.dump();
+  if (auto known = cubins_.find(key)) {
+    ++counters_.cubin_hits_memory;
+    return known;
+  }
+  return cubins_.get_or_make(key, [&] {
+    const std::string &source = sources_.expanded(file);
+    return load_or_compile({source, hash_of(source, architecture), key, file, architecture}, true);
+  });
 }
 
 std::shared_ptr<const Cubin> Specializer::rebuild(const Specialization &specialization) {
-  const std::string key = specialization.key();
-  store_.remove(hash_of(translation_unit(specialization, sources_), specialization));
-  cubins_.erase(key);
-  return cubins_.get_or_make(key, [&] { return load_or_compile(specialization, false); });
+  const Unit unit = unit_of(specialization);
+  store_.remove(unit.hash);
+  cubins_.erase(unit.key);
+  return cubins_.get_or_make(unit.key, [&] { return load_or_compile(unit, false); });
 }
 
 std::shared_ptr<const Cubin> Specializer::from_disk(const std::string &hash, const std::string &key) {
@@ -69,24 +83,27 @@ void Specializer::say_note(const Specialization &specialization) {
                  fmt::format("{} ({}) on {}: {}", specialization.op->name, path.name, architecture.name, note));
 }
 
-std::shared_ptr<const Cubin> Specializer::load_or_compile(const Specialization &specialization, bool trust_disk) {
-  const std::string source = translation_unit(specialization, sources_);
-  const std::string hash = hash_of(source, specialization);
-  const std::string key = specialization.key();
+Specializer::Unit Specializer::unit_of(const Specialization &specialization) {
+  std::string source = translation_unit(specialization, sources_);
+  std::string hash = hash_of(source, specialization.architecture);
+  return {std::move(source), std::move(hash), specialization.key(),
+          fmt::format("{}.{}.cu", specialization.op->name, specialization.config.path), specialization.architecture};
+}
+
+std::shared_ptr<const Cubin> Specializer::load_or_compile(const Unit &unit, bool trust_disk) {
   if (trust_disk) {
-    if (auto cached = from_disk(hash, key)) return cached;
+    if (auto cached = from_disk(unit.hash, unit.key)) return cached;
   }
   // Another process may be compiling the same: wait for it, then look again.
-  const auto lock = root_.lock("compile-" + hash, std::chrono::duration<double>(lock_timeout_));
+  const auto lock = root_.lock("compile-" + unit.hash, std::chrono::duration<double>(lock_timeout_));
   if (trust_disk && lock) {
-    if (auto cached = from_disk(hash, key)) return cached;
+    if (auto cached = from_disk(unit.hash, unit.key)) return cached;
   }
   const auto nvrtc = nvrtc_.get();
-  auto result = nvrtc->compile(source, fmt::format("{}.{}.cu", specialization.op->name, specialization.config.path),
-                               specialization.architecture, compile_options(), counters_);
+  auto result = nvrtc->compile(unit.source, unit.name, unit.architecture, compile_options(), counters_);
   if (!result.log.empty()) log_.debug(result.log);
-  store_.save({hash, key, provenance_json(nvrtc->version()), result.cubin});
-  return std::make_shared<const Cubin>(Cubin{hash, std::move(result.cubin), std::move(result.log)});
+  store_.save({unit.hash, unit.key, provenance_json(nvrtc->version()), result.cubin});
+  return std::make_shared<const Cubin>(Cubin{unit.hash, std::move(result.cubin), std::move(result.log)});
 }
 
 }  // namespace msj::jit

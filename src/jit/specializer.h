@@ -30,6 +30,9 @@ class Specializer {
   enum class Purpose { use, sweep };
   [[nodiscard]] std::shared_ptr<const Cubin> cubin(const Specialization &specialization,
                                                    Purpose purpose = Purpose::use);
+  // A file of kernels of no op, as it is: kept in the same places.
+  [[nodiscard]] std::shared_ptr<const Cubin> cubin_of_file(const std::string &file,
+                                                           const cuda::Architecture &architecture);
   // For a cubin that the driver would not load: forgets it, in memory and on disk, and compiles it again.
   [[nodiscard]] std::shared_ptr<const Cubin> rebuild(const Specialization &specialization);
 
@@ -37,7 +40,16 @@ class Specializer {
   [[nodiscard]] KernelSources &sources() { return sources_; }
 
  private:
-  [[nodiscard]] std::shared_ptr<const Cubin> load_or_compile(const Specialization &specialization, bool trust_disk);
+  // What is compiled and what it is called.
+  struct Unit {
+    std::string source;
+    std::string hash;
+    std::string key;   // in memory, and in the header of its file
+    std::string name;  // NVRTC's for it
+    cuda::Architecture architecture;
+  };
+  [[nodiscard]] Unit unit_of(const Specialization &specialization);
+  [[nodiscard]] std::shared_ptr<const Cubin> load_or_compile(const Unit &unit, bool trust_disk);
   void say_note(const Specialization &specialization);
   [[nodiscard]] std::shared_ptr<const Cubin> from_disk(const std::string &hash, const std::string &key);
 

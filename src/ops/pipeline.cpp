@@ -260,7 +260,7 @@ void Pipeline::launch(const BoundCall &call, const Ready &ready, const LaunchSit
   ++counters_.launches;
 }
 
-Pipeline::Measurement Pipeline::measure(const BoundCall &call, const LaunchSite &site) {
+Pipeline::Measurement Pipeline::measure(const BoundCall &call, const LaunchSite &site, const MeasureWish &wish) {
   if (frozen_.load()) {
     throw_error(MSJ_ERROR_COLD, "the context is frozen; nothing is measured in it (msj_freeze with 0 ends that)");
   }
@@ -276,8 +276,10 @@ Pipeline::Measurement Pipeline::measure(const BoundCall &call, const LaunchSite 
   const auto timer = world_.make_timer(gpu.driver, log_);
   const tune::AutotuneKey key = autotune_key(call);
   const auto resolution = tuner_.resolve(key, info, *timer, true);
-  return {key, resolution->configs.of(call.layout), resolution->source, info.environment(),
-          tuner_.measure(key, {call.sizes, call.features, call.layout}, info, *timer)};
+  const TileConfig &launched = resolution->configs.of(call.layout);
+  const tune::Tuner::MeasuredCall measured = {
+      call.sizes, call.features, call.layout, {wish.least_rounds, launched}, wish.ceilings};
+  return {key, launched, resolution->source, info.environment(), tuner_.measure(key, measured, info, *timer)};
 }
 
 void Pipeline::prepare_ahead(const BoundCall &call, const cuda::Architecture &architecture, std::string_view gpu) {

@@ -54,6 +54,10 @@ class Pipeline {
   // Ready to launch on `site`, for the call's layout; compiles, tunes and loads as needed.
   const Ready *prepare(const BoundCall &call, const LaunchSite &site);
   // Every candidate timed for this very call, on scratch operands; beside them what the call launches.
+  struct MeasureWish {
+    bool ceilings = false;
+    int least_rounds = 0;  // 0: as a sweep
+  };
   struct Measurement {
     tune::AutotuneKey key;
     TileConfig config;  // that of the call's layout class
@@ -61,7 +65,7 @@ class Pipeline {
     std::string environment;
     tune::Tuner::MeasuredCandidates measured;
   };
-  [[nodiscard]] Measurement measure(const BoundCall &call, const LaunchSite &site);
+  [[nodiscard]] Measurement measure(const BoundCall &call, const LaunchSite &site, const MeasureWish &wish);
   // Without a device: compiles into the cache what a device of this architecture would start with.
   void prepare_ahead(const BoundCall &call, const cuda::Architecture &architecture, std::string_view gpu);
   [[nodiscard]] std::size_t workspace_size(const BoundCall &call, int device);

@@ -82,10 +82,12 @@ class Bench {
     return {};
   }
 
-  std::vector<Timing> time() {
-    return time_in_rounds(groups_, [this](std::span<const std::size_t> order) {
+  // Of what is ready, in order.
+  std::vector<Timing> time(const RoundRules &rules) {
+    const auto run_round = [this](std::span<const std::size_t> order) {
       return clock_.round(order, [this](std::size_t trial) { launch(*ready_[trial]); });
-    });
+    };
+    return time_in_rounds(groups_, run_round, rules);
   }
 
  private:
@@ -120,16 +122,18 @@ std::vector<Timing> EventTimer::time(const SweepProblem &problem, std::span<cons
   Bench bench(driver_, problem, trials);
   std::vector<Timing> timings(trials.size());
   std::vector<std::size_t> running;
+  RoundRules rules = rules_of(problem.measuring);
   for (std::size_t i = 0; i < trials.size(); ++i) {
     timings[i].error = bench.prepare(problem, trials[i]);
     if (timings[i].error.empty()) {
+      if (problem.measuring && trials[i].config == problem.measuring->launched) rules.kept = running.size();
       running.push_back(i);
     } else {
       log_.warn(fmt::format("candidate {} of {} could not run: {}", to_string(trials[i].config), problem.op->name,
                             timings[i].error));
     }
   }
-  const std::vector<Timing> measured = bench.time();
+  const std::vector<Timing> measured = bench.time(rules);
   for (std::size_t i = 0; i < running.size(); ++i) timings[running[i]] = measured[i];
   return timings;
 }

@@ -51,7 +51,9 @@ class Rounds {
       const auto [it, is_first] = best.emplace(groups_[trial], std::numeric_limits<double>::infinity());
       it->second = std::min(it->second, median(samples_[trial]));
     }
-    std::erase_if(left_, [&](std::size_t trial) { return median(samples_[trial]) > factor * best[groups_[trial]]; });
+    std::erase_if(left_, [&](std::size_t trial) {
+      return trial != rules_.kept && median(samples_[trial]) > factor * best[groups_[trial]];
+    });
   }
 
   std::span<const int> groups_;
@@ -69,6 +71,14 @@ double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   const std::size_t middle = values.size() / 2;
   return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+}
+
+RoundRules rules_of(const std::optional<Measuring> &measuring) {
+  RoundRules rules;
+  if (!measuring || measuring->least_rounds == 0) return rules;
+  rules.least_rounds = measuring->least_rounds;
+  rules.most_rounds = std::max(rules.most_rounds, rules.least_rounds);
+  return rules;
 }
 
 std::vector<Timing> time_in_rounds(std::span<const int> groups, const RunRound &run_round, const RoundRules &rules) {

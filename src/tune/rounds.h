@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -18,10 +19,13 @@ struct RoundRules {
   int sure_rounds = 3;   // before a trial is given up for being `slower`
   int least_rounds = 5;  // for those that stay
   int most_rounds = 20;
-  double hopeless = 4.0;   // times the best, after one round
-  double slower = 1.5;     // times the best median
-  double budget_ms = 600;  // of timed work after the sure rounds
+  double hopeless = 4.0;                 // times the best, after one round
+  double slower = 1.5;                   // times the best median
+  double budget_ms = 600;                // of timed work after the sure rounds
+  std::optional<std::size_t> kept = {};  // this trial is never given up
 };
+// Those of a sweep; of a measurement that wants more rounds, at least so many.
+[[nodiscard]] RoundRules rules_of(const std::optional<Measuring> &measuring);
 
 // Times the trials of `order`, in that order; milliseconds of each.
 using RunRound = std::function<std::vector<double>(std::span<const std::size_t> order)>;

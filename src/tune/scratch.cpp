@@ -76,6 +76,8 @@ std::uint64_t random_element(Fill fill, DType dtype, std::uint64_t random, std::
       return random % 8 == 0 ? 0 : 1;
     case Fill::lengths:
       return static_cast<std::uint64_t>(length - static_cast<std::int64_t>(random % 1024) * length / 4096);
+    case Fill::whole_lengths:
+      return static_cast<std::uint64_t>(length);
     case Fill::codes:
       return random % static_cast<std::uint64_t>(std::max<std::int64_t>(length, 1));
     case Fill::values:
@@ -106,6 +108,17 @@ Fill fill_of(const OperandSpec &operand, DType dtype) {
     default:
       return Fill::near_one;
   }
+}
+
+std::int64_t document_tokens(const OpSpec &op, const Sizes &sizes) {
+  const int index = find_named(op.sizes, "Ld");
+  if (index < 0) return 0;
+  std::int64_t tokens = sizes[static_cast<std::size_t>(index)];
+  for (const OperandSpec &operand : op.operands) {
+    if (operand.content != Content::starts) continue;
+    tokens = std::min(tokens, sizes[static_cast<std::size_t>(operand.content_size)]);
+  }
+  return tokens;
 }
 
 std::string random_block(Fill fill, DType dtype, std::size_t bytes, std::uint64_t seed, std::int64_t length,
@@ -158,13 +171,14 @@ Scratch::Scratch(std::shared_ptr<const cuda::Driver> driver, const cuda::Stream 
 }
 
 std::int64_t Scratch::length_of(const OperandSpec &operand) const {
-  const int index = operand.content == Content::codes ? operand.content_size : find_named(problem_.op->sizes, "Ld");
-  return index < 0 ? 0 : problem_.sizes[static_cast<std::size_t>(index)];
+  if (operand.content != Content::codes) return document_tokens(*problem_.op, problem_.sizes);
+  return problem_.sizes[static_cast<std::size_t>(operand.content_size)];
 }
 
 void Scratch::fill(std::size_t operand, const cuda::Buffer &buffer) {
   const DType dtype = problem_.dtypes.all()[operand];
-  const Fill fill = fill_of(problem_.op->operands[operand], dtype);
+  Fill fill = fill_of(problem_.op->operands[operand], dtype);
+  if (fill == Fill::lengths && problem_.measuring) fill = Fill::whole_lengths;
   if (fill == Fill::poison) {
     driver_->check(driver_->MemsetD8Async(buffer.get(), kPoison, buffer.bytes(), stream_.get()), "cuMemsetD8Async");
     return;

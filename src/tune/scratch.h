@@ -16,15 +16,19 @@ namespace msj::tune {
 
 // What an input holds, told from its operand's table.
 enum class Fill : std::uint8_t {
-  values,    // streamed: random numbers of magnitude below 1, or random bytes
-  mask,      // one byte each, 7 of 8 kept
-  near_one,  // scales, biases
-  lengths,   // from 3/4 of `length` to all of it
-  codes,     // 0 to below `length`
-  starts,    // multiples of `length`, in no order, below `end`
-  poison,    // results
+  values,         // streamed: random numbers of magnitude below 1, or random bytes
+  mask,           // one byte each, 7 of 8 kept
+  near_one,       // scales, biases
+  lengths,        // from 3/4 of `length` to all of it
+  whole_lengths,  // `length`, in a measurement: what it counts is what is read
+  codes,          // 0 to below `length`
+  starts,         // multiples of `length`, in no order, below `end`
+  poison,         // results
 };
 [[nodiscard]] Fill fill_of(const OperandSpec &operand, DType dtype);
+
+// The most tokens of a document: Ld, and no more than an index has; 0 where the op has no such size.
+[[nodiscard]] std::int64_t document_tokens(const OpSpec &op, const Sizes &sizes);
 
 // `bytes` of that kind (rounded down to whole elements): the same for the same arguments, on any machine.
 [[nodiscard]] std::string random_block(Fill fill, DType dtype, std::size_t bytes, std::uint64_t seed,

@@ -2,7 +2,9 @@
 // that tests replace.
 #pragma once
 
+#include <algorithm>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -19,14 +21,22 @@ struct Trial {
   std::shared_ptr<const jit::Cubin> cubin;
 };
 
+// How a measurement differs from a sweep.
+struct Measuring {
+  int least_rounds = 0;  // of what is not given up; 0: as a sweep
+  TileConfig launched;   // never given up, however slow it is
+};
+
 struct SweepProblem {
   const OpSpec *op = nullptr;
-  Sizes sizes{};  // representative
+  Sizes sizes{};  // representative; those of the call in a measurement
   Sizes static_sizes{};
   DtypeTuple dtypes;
   FeatureSet features = 0;
   int sm_count = 0;
   std::int64_t l2_bytes = 0;
+  int compute_capability = 0;               // 90; a sweep does not need it
+  std::optional<Measuring> measuring = {};  // absent: a sweep
 };
 
 struct Timing {
@@ -38,9 +48,11 @@ struct Timing {
 
 // What a problem is measured against; see tune/ceilings.h.
 struct Ceilings {
-  double empty_ms = 0;  // a launch that does nothing
-  double read_ms = 0;   // a pure read of what the op streams, its launch included
+  double empty_ms = 0;                 // a launch that does nothing
+  double loads_ms = 0;                 // a pure read of what the op streams, its launch included
+  std::optional<double> bulk_ms = {};  // the same by bulk copies, where the GPU has them
   std::int64_t read_bytes = 0;
+  [[nodiscard]] double read_ms() const { return std::min(loads_ms, bulk_ms.value_or(loads_ms)); }
 };
 
 class Timer {

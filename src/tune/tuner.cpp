@@ -247,15 +247,6 @@ Provenance Tuner::provenance(const AutotuneKey &key, const cuda::DeviceInfo &dev
   return provenance;
 }
 
-std::shared_ptr<const std::string> Tuner::ceilings_cubin(const cuda::Architecture &architecture) {
-  return ceilings_.get_or_make(architecture.name, [&] {
-    const std::string name(kCeilingsSource);
-    auto compiled = parts_.nvrtc.get()->compile(parts_.specializer.sources().expanded(name), name, architecture,
-                                                jit::compile_options(), parts_.counters);
-    return std::make_shared<const std::string>(std::move(compiled.cubin));
-  });
-}
-
 Tuner::MeasuredCandidates Tuner::measure(const AutotuneKey &key, const MeasuredCall &call,
                                          const cuda::DeviceInfo &device, Timer &timer) {
   Admission admission = admit(space(key.op()), key, device.limits);
@@ -263,7 +254,18 @@ Tuner::MeasuredCandidates Tuner::measure(const AutotuneKey &key, const MeasuredC
   std::erase_if(admission.rejected, [&](const Rejected &rejected) { return rejected.layout != call.layout; });
   const auto trials =
       compile_trials(key, call.features, device.architecture, admission, parts_.specializer, parts_.progress);
-  const auto ceilings = ceilings_cubin(device.architecture);
+  // Without ceilings the candidates' times are worth as much.
+  const auto or_warn = [&](const auto &step) {
+    try {
+      step();
+    } catch (const std::exception &error) {
+      parts_.log.warn(fmt::format("the ceilings of {} are not timed: {}", key.op().name, error.what()));
+    }
+  };
+  std::shared_ptr<const jit::Cubin> cubin;
+  if (call.ceilings) {
+    or_warn([&] { cubin = parts_.specializer.cubin_of_file(std::string(kCeilingsSource), device.architecture); });
+  }
   const GpuTurn turn(*this, device.uuid);
   const SweepProblem problem = {.op = &key.op(),
                                 .sizes = call.sizes,
@@ -271,8 +273,11 @@ Tuner::MeasuredCandidates Tuner::measure(const AutotuneKey &key, const MeasuredC
                                 .dtypes = key.dtypes(),
                                 .features = call.features,
                                 .sm_count = device.limits.sm_count,
-                                .l2_bytes = device.limits.l2_bytes};
-  MeasuredCandidates measured{time_trials(problem, trials, timer), timer.ceilings(problem, *ceilings)};
+                                .l2_bytes = device.limits.l2_bytes,
+                                .compute_capability = device.architecture.compute_capability,
+                                .measuring = call.measuring};
+  MeasuredCandidates measured{time_trials(problem, trials, timer), {}};
+  if (cubin) or_warn([&] { measured.ceilings = timer.ceilings(problem, cubin->bytes); });
   for (const Rejected &rejected : admission.rejected) {
     measured.candidates.push_back({rejected.config, rejected.layout, {}, rejected.reason});
   }

@@ -66,10 +66,12 @@ class Tuner {
     Sizes sizes{};
     FeatureSet features = 0;
     Layout layout = Layout::aligned16;
+    Measuring measuring;
+    bool ceilings = false;  // whether they are timed too
   };
   struct MeasuredCandidates {
     std::vector<CandidateRecord> candidates;
-    Ceilings ceilings;
+    std::optional<Ceilings> ceilings;  // absent, with a warning, where they were wanted and could not be timed
   };
   [[nodiscard]] MeasuredCandidates measure(const AutotuneKey &key, const MeasuredCall &call,
                                            const cuda::DeviceInfo &device, Timer &timer);
@@ -99,7 +101,6 @@ class Tuner {
                                       const Admission &admission, std::span<const Trial> trials, Timer &timer);
   [[nodiscard]] Provenance provenance(const AutotuneKey &key, const cuda::DeviceInfo &device,
                                       std::span<const Trial> trials);
-  [[nodiscard]] std::shared_ptr<const std::string> ceilings_cubin(const cuda::Architecture &architecture);
   void report(std::int64_t done, std::int64_t total);
 
   // Holds a GPU against other sweeps: the lock file, or where there can be none, other threads of this Tuner.
@@ -111,7 +112,6 @@ class Tuner {
   store::EntryStore entries_;
   OnceMap<CandidateSpace> spaces_;
   OnceMap<Resolution> resolved_;
-  OnceMap<std::string> ceilings_;  // cubins, by architecture
   std::mutex turns_mutex_;
   std::map<std::string, std::timed_mutex> turns_;
 };

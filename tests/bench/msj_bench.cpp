@@ -18,6 +18,7 @@
 #include <cstdio>
 #include <cstring>
 #include <fstream>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -100,7 +101,7 @@ class Bench {
       peers_ = Json::parse(file, nullptr, false);
       if (peers_.is_discarded()) peers_ = Json::object();
     }
-    empty_ms_ = stopwatch_.time([&](CUstream stream) { kernels_.launch(stream, "empty_launch", 132, 128); }).median_ms;
+    empty_ms_ = time_ceiling(tune::kEmptyLaunch, tune::ReadRanges());
   }
 
   [[nodiscard]] double empty_ms() const { return empty_ms_; }
@@ -189,18 +190,23 @@ class Bench {
     return rows;
   }
 
-  // The same bytes read, at the best of a few grids.
+  double time_ceiling(const tune::CeilingLaunch &launch, const tune::ReadRanges &ranges) {
+    const std::int64_t grid = std::int64_t{gpu::Gpu::get().info().limits.sm_count} * launch.blocks_per_sm;
+    return stopwatch_
+        .time([&](CUstream stream) {
+          kernels_.launch_with(launch.shared_bytes, stream, launch.entry, grid, launch.threads, ranges);
+        })
+        .median_ms;
+  }
+
+  // The same bytes read, in the fastest of the library's ways.
   double read_ms(const bench::BenchTensors &tensors) {
     const tune::ReadRanges ranges =
         tune::ranges_of(ops::bind(*tensors.call().get(), ops::DataRule::ignored), sink_.get());
-    double best = 1e30;
-    for (const int blocks : {2, 4, 8}) {
-      for (const int threads : {256, 512}) {
-        const std::int64_t grid = std::int64_t{gpu::Gpu::get().info().limits.sm_count} * blocks;
-        const Measured read =
-            stopwatch_.time([&](CUstream stream) { kernels_.launch(stream, "pure_read", grid, threads, ranges); });
-        best = std::min(best, read.median_ms);
-      }
+    double best = std::numeric_limits<double>::infinity();
+    for (const tune::CeilingLaunch &way : tune::kLoads) best = std::min(best, time_ceiling(way, ranges));
+    if (gpu::Gpu::get().info().architecture.compute_capability >= tune::kBulkCapability) {
+      for (const tune::CeilingLaunch &way : tune::kBulkCopies) best = std::min(best, time_ceiling(way, ranges));
     }
     return best;
   }

@@ -45,6 +45,10 @@ class AuditTest(CommandTest):
             self.assertGreaterEqual(row["regret"], 0)
             self.assertAlmostEqual(row["regret"], row["shared_ms"] / row["best_ms"] - 1)
 
+    def test_ceilings_are_no_part_of_it(self):
+        (self.directory.parent / "kernels/ceilings.cu").unlink()
+        self.assertNotIn("ceilings", self.audit("off", "--json").stderr)
+
     def test_an_untuned_default_is_not_passed_off_as_a_winner(self):
         result = self.audit("off")
         self.assertIn("maxsim-jit: 'shared' is the untuned default config", result.stderr)

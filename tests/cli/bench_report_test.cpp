@@ -19,8 +19,8 @@ Json measurement(double time, double read, double multiply_adds) {
   Json json = {{"environment", "A-GPU"}, {"source", "tuned"}};
   json["config"] = {{"path", "fast"}, {"tunables", {{"block", 64}}}};
   json["candidates"] = {{{"config", json["config"]}, {"milliseconds", time}, {"dispersion", 0.01}, {"rounds", 20}}};
-  json["ceilings"] = {
-      {"empty_ms", 0.01}, {"read_ms", read}, {"read_bytes", 400'000'000}, {"multiply_adds", multiply_adds}};
+  json["ceilings"] = {{"empty_ms", 0.01},      {"read_ms", read},           {"loads_ms", read},
+                      {"bulk_ms", read + 0.1}, {"read_bytes", 400'000'000}, {"multiply_adds", multiply_adds}};
   return json;
 }
 
@@ -32,7 +32,8 @@ BenchRow row(double time, double read, double multiply_adds) {
 
 TEST_CASE("the floor is the larger of the read's time and the products'") {
   BenchRow of = row(0.21, 0.11, 5e10);
-  CHECK(of.read_ms == doctest::Approx(0.1));
+  CHECK(of.ceilings->read_ms == doctest::Approx(0.1));
+  CHECK(of.ceilings->bulk_ms.value() == doctest::Approx(0.2));
   CHECK(of.rounds == 20);
   CHECK_FALSE(of.floor_ms());
   CHECK_FALSE(of.efficiency());
@@ -57,6 +58,41 @@ TEST_CASE("what a clock can't tell is left open") {
   CHECK_FALSE(of.achieved_rate());
   CHECK(efficiency_text(of) == "-");
   CHECK_FALSE(read_rate(std::array{of}));
+}
+
+TEST_CASE("a rate is of reads that a clock can tell, or else of the largest") {
+  const auto read = [](double ms, std::int64_t bytes) {
+    BenchRow of = row(1, 1, 1);
+    of.ceilings->read_ms = ms;
+    of.ceilings->read_bytes = bytes;
+    return of;
+  };
+  const BenchRow tiny = read(0.001, 100'000'000);  // 100 TB/s, if one believes it
+  const BenchRow small = read(0.05, 200'000'000);  // 4
+  const BenchRow large = read(0.2, 600'000'000);   // 3
+  CHECK(read_rate(std::array{tiny, small, large}).value() == doctest::Approx(3));
+  CHECK(read_rate(std::array{small, tiny}).value() == doctest::Approx(4));
+}
+
+TEST_CASE("a row without ceilings has its time, and nothing that needs them") {
+  Json json = measurement(0.21, 0.11, 5e10);
+  json["ceilings"] = nullptr;
+  BenchRow of = row_of({"some<shape>", ops().data(), {{"Nq", 1}}, DType::bf16, 0}, json);
+  of.matrix_rate = 500;
+  CHECK_FALSE(of.floor_ms());
+  CHECK_FALSE(of.least_efficiency());
+  CHECK_FALSE(of.achieved_rate());
+  CHECK_FALSE(read_rate(std::array{of}));
+  BenchReport report;
+  report.rows = {of};
+  CHECK(bench_text(report).starts_with("A-GPU: ceilings are not known"));
+  const Json row = bench_json(report, {})["rows"][0];
+  CHECK(row["time_ms"] == 0.21);
+  for (const char *name : {"empty_ms", "read_ms", "loads_ms", "bulk_ms", "read_bytes", "multiply_adds", "floor_ms"})
+    CHECK(row[name].is_null());
+  report.rows.push_back(::row(0.21, 0.11, 5e10));
+  CHECK(bench_text(report).starts_with("A-GPU: empty launch 0.0100 ms"));
+  CHECK(contains(bench_svg(report.rows), "</svg>"));
 }
 
 TEST_CASE("the table has a column for each peer, and a dash where nothing is known") {

@@ -13,7 +13,7 @@ BENCH = ("bench", "--ops", "dense_forward,residual_forward", "--quick")
 REPORT = {"schema", "environment", "least_rounds", "seconds", "read_terabytes_per_second", "matrix_tflops", "rows", "failed",
           "left_out", "counters"}
 CASE = {"op", "shape", "sizes", "dtype", "features"}
-ROW = CASE | {"time_ms", "dispersion", "rounds", "empty_ms", "read_ms", "read_bytes", "multiply_adds", "matrix_ms", "floor_ms",
+ROW = CASE | {"time_ms", "dispersion", "rounds", "empty_ms", "read_ms", "loads_ms", "bulk_ms", "read_bytes", "multiply_adds", "matrix_ms", "floor_ms",
               "efficiency", "least_efficiency", "config", "source", "best_config", "best_ms", "peers"}
 PEERS = {"ceilings": {"bf16": 790.5}, "cases": {
     "dense_forward rerank-1k bf16": {"features": "", "torch": {"ms": 0.05}, "lik": {"ways": {}}},
@@ -26,7 +26,10 @@ LINES = [
     (["--shapes", "plaid2", "--ops", "fp8_forward"], "--shapes is 'plaid2'", "'fp8_forward'", "rerank-1k"),
     (["--features", "bias"], "'bias'", "q_mask"),
     (["--rounds", "0"], "--rounds", "0", "1"),
-    (["--seconds", "-1"], "--seconds", "-1"),
+    (["--seconds", "-1"], "--seconds: it is '-1'; a number from 0 is accepted"),
+    (["--seconds", "inf"], "--seconds: it is 'inf'; a number from 0 is accepted"),
+    (["--seconds", "nan"], "--seconds: it is 'nan'; a number from 0 is accepted"),
+    (["--seconds", "soon"], "--seconds: it is 'soon'; a number from 0 is accepted"),
     (["--device", "cpu"], "--device is 'cpu'", "cuda and cuda:N"),
     (["--device", "gpu"], "--device is 'gpu'", "cuda"),
     (["--quick", "--shapes", "colpali"], "--quick", "--shapes"),
@@ -91,7 +94,8 @@ class BenchTest(CommandTest):
                                       ("plaid2-1k", "f16", 1), ("rerank-1k", "bf16", 4), ("train-128", "bf16", 4)])
         for row in rows.values():
             self.assertEqual(set(row), ROW)
-            self.assertGreaterEqual(row["rounds"], 30)
+            self.assertEqual(row["rounds"], 30)
+            self.assertEqual((row["loads_ms"], row["bulk_ms"]), (0, 0))
             self.assertEqual((row["time_ms"], row["empty_ms"], row["read_ms"]), (1, 1, 0))
             self.assertEqual((row["source"], row["efficiency"]), ("tuned", None))
             self.assertEqual(row["floor_ms"] is None, row["dtype"] != "bf16")
@@ -117,6 +121,15 @@ class BenchTest(CommandTest):
         for expected in ("rerank-1k bf16", "plaid2-1k f16", "Roofline", "TFLOP/s"):
             self.assertIn(expected, words)
         self.assertEqual(os.listdir(self.directory), ["o.svg"])
+
+    def test_without_ceilings_times_stay(self):
+        (self.directory.parent / "kernels/ceilings.cu").unlink()
+        result = self.bench("--json")
+        document = json.loads(result.stdout)
+        self.assertEqual((len(document["rows"]), document["failed"]), (6, []))
+        for row in document["rows"]:
+            self.assertEqual((row["time_ms"], row["rounds"], row["read_ms"], row["efficiency"]), (1, 20, None, None))
+        self.assertIn("the ceilings of dense_forward are not timed: kernel source", result.stderr)
 
     def test_no_time_is_said(self):
         result = self.bench("--seconds", "0", "--json")

@@ -15,6 +15,7 @@ def small_kernels(test):
     kernels = test.directory.parent / "kernels"
     kernels.mkdir()
     shutil.copy(Here.source / "kernels/ceilings.cu", kernels)
+    shutil.copytree(Here.source / "kernels/common", kernels / "common")
     for path in (Here.source / "kernels").glob("*.*.cu"):
         entries = re.findall(r"(\w+)\(const __grid_constant__ msj::Args", path.read_text())
         (kernels / path.name).write_text("".join(

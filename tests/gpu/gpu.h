@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <exception>
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
@@ -32,6 +33,7 @@
 #include "cuda/driver.h"
 #include "cuda/module.h"
 #include "cuda/nvrtc.h"
+#include "jit/source.h"
 #include "maxsim_jit/maxsim_jit.h"
 #include "support/scratch.h"
 
@@ -60,12 +62,19 @@ class Kernels {
   template <typename... Parameters>
   void launch(CUstream stream, const char *kernel, std::int64_t grid, int threads, const Parameters &...parameters) {
     void *pointers[] = {const_cast<void *>(static_cast<const void *>(&parameters))..., nullptr};
-    launch_raw(stream, kernel, grid, threads, pointers);
+    launch_raw(stream, kernel, grid, threads, 0, pointers);
+  }
+  template <typename... Parameters>
+  void launch_with(int shared_bytes, CUstream stream, const char *kernel, std::int64_t grid, int threads,
+                   const Parameters &...parameters) {
+    void *pointers[] = {const_cast<void *>(static_cast<const void *>(&parameters))..., nullptr};
+    launch_raw(stream, kernel, grid, threads, shared_bytes, pointers);
   }
 
  private:
-  void launch_raw(CUstream stream, const char *kernel, std::int64_t grid, int threads, void **parameters);
-  [[nodiscard]] CUfunction function(const std::string &kernel);
+  void launch_raw(CUstream stream, const char *kernel, std::int64_t grid, int threads, int shared_bytes,
+                  void **parameters);
+  [[nodiscard]] CUfunction function(const std::string &kernel, int shared_bytes);
 
   std::vector<std::string> files_;
   std::mutex mutex_;
@@ -185,11 +194,14 @@ inline void Gpu::synchronize(CUcontext context) const {
 
 // ---- kernels --------------------------------------------------------------------------------------------------------
 
-inline CUfunction Kernels::function(const std::string &kernel) {
+inline CUfunction Kernels::function(const std::string &kernel, int shared_bytes) {
   const std::scoped_lock lock(mutex_);
   if (!module_) {
     std::string source;
-    for (const std::string &file : files_) source += testing::read_text(MSJ_SOURCE_DIR "/tests/" + file);
+    for (const std::string &file : files_) {
+      const std::filesystem::path path = MSJ_SOURCE_DIR "/tests/" + file;
+      source += jit::KernelSources(path.parent_path()).expanded(path.filename());
+    }
     Counters counters;
     const auto nvrtc = cuda::Nvrtc::load(test_settings());
     const auto compiled =
@@ -197,18 +209,19 @@ inline CUfunction Kernels::function(const std::string &kernel) {
     module_ = std::make_unique<cuda::Module>(Gpu::get().shared_driver(), compiled.cubin);
   }
   CUfunction &function = functions_[kernel];
-  if (function == nullptr) function = module_->function(kernel, 0);
+  if (function == nullptr) function = module_->function(kernel, shared_bytes);
   return function;
 }
 
-inline void Kernels::launch_raw(CUstream stream, const char *kernel, std::int64_t grid, int threads,
+inline void Kernels::launch_raw(CUstream stream, const char *kernel, std::int64_t grid, int threads, int shared_bytes,
                                 void **parameters) {
   if (grid == 0) return;
   if (grid > 0x7fffffff) throw std::runtime_error(fmt::format("{} has a grid of {} blocks", kernel, grid));
   const Gpu &gpu = Gpu::get();
   const Current current(gpu.primary());
-  gpu.check(gpu.driver().LaunchKernel(function(kernel), static_cast<unsigned>(grid), 1, 1,
-                                      static_cast<unsigned>(threads), 1, 1, 0, stream, parameters, nullptr),
+  gpu.check(gpu.driver().LaunchKernel(function(kernel, shared_bytes), static_cast<unsigned>(grid), 1, 1,
+                                      static_cast<unsigned>(threads), 1, 1, static_cast<unsigned>(shared_bytes), stream,
+                                      parameters, nullptr),
             kernel);
 }
 

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "support/compile_jobs.h"
+#include "tune/ceilings.h"
 
 using namespace msj;
 using namespace msj::testing;
@@ -109,4 +110,14 @@ TEST_CASE("all features of every candidate compile without spills for sm_90a, so
     jobs.add_candidates_in_turn(*op.spec, all, "sm_120a", 96, 1, 6);
   }
   jobs.check_all();
+}
+
+TEST_CASE("the ceilings' kernels compile for every architecture without a word") {
+  CompileJobs jobs;
+  jit::KernelSources sources("");
+  const std::string &source = sources.expanded(std::string(tune::kCeilingsSource));
+  for (const std::string_view name : kArchitectures) {
+    CAPTURE(name);
+    CHECK(jobs.compile_log(source, cuda::parse_architecture(name)) == "");
+  }
 }

@@ -179,3 +179,23 @@ TEST_CASE("what a path has to say of an architecture is said once, where it appl
   CHECK(notes("sm_80") == 1);
   CHECK(notes("sm_89") == 0);
 }
+
+TEST_CASE("a file of no op is kept as a specialization is") {
+  const TinyKernels kernels;
+  const ScratchDirectory cache;
+  const auto architecture = cuda::parse_architecture("sm_90a");
+  std::string bytes;
+  {
+    Bench bench(cache.path());
+    const auto cubin = bench.specializer.cubin_of_file("ceilings.cu", architecture);
+    bytes = cubin->bytes;
+    CHECK(bench.specializer.cubin_of_file("ceilings.cu", architecture) == cubin);
+    CHECK(bench.specializer.cubin_of_file("ceilings.cu", cuda::parse_architecture("sm_80"))->hash != cubin->hash);
+    CHECK(bench.counters.nvrtc_invocations == 2);
+    CHECK(bench.counters.cubin_hits_memory == 1);
+  }
+  Bench bench(cache.path());
+  CHECK(bench.specializer.cubin_of_file("ceilings.cu", architecture)->bytes == bytes);
+  CHECK(bench.counters.cubin_hits_disk == 1);
+  CHECK(bench.nvrtc.peek() == nullptr);
+}

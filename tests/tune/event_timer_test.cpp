@@ -175,3 +175,9 @@ TEST_CASE("event timer: a stream that captures elsewhere survives") {
   bench.gpu.set_capture(other, CU_STREAM_CAPTURE_STATUS_ACTIVE);
   for (const auto &timing : bench.time()) CHECK(timing.error.empty());
 }
+
+TEST_CASE("event timer: a measurement has the rounds that it wants") {
+  Bench bench;
+  bench.problem.measuring = tune::Measuring{25, bench.trials[1].config};
+  for (const auto &timing : bench.time()) CHECK(timing.rounds == 25);
+}

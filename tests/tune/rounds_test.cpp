@@ -86,3 +86,23 @@ TEST_CASE("rounds: nothing to time") {
   CHECK(time_in_rounds(std::vector<int>{}, none.runner()).empty());
   CHECK(none.rounds.empty());
 }
+
+TEST_CASE("rounds: a trial that is kept is timed to the end, however slow") {
+  Track track{{1.0, 1.6, 5.0}};
+  tune::RoundRules rules;
+  rules.kept = 2;
+  const auto timings = time_in_rounds(std::vector<int>{0, 0, 0}, track.runner(), rules);
+  CHECK(timings[0].rounds == 20);
+  CHECK(timings[1].rounds == 3);
+  CHECK(timings[2].rounds == 20);
+}
+
+TEST_CASE("rounds: a measurement may want more than a sweep, and gets them whatever they cost") {
+  CHECK(tune::rules_of({}).least_rounds == 5);
+  CHECK(tune::rules_of(tune::Measuring{}).least_rounds == 5);
+  for (const int wanted : {20, 50}) {
+    Track slow{{500.0}};
+    const auto rules = tune::rules_of(tune::Measuring{wanted, {}});
+    CHECK(time_in_rounds(std::vector<int>{0}, slow.runner(), rules)[0].rounds == wanted);
+  }
+}

@@ -6,6 +6,10 @@
 #include <cmath>
 #include <cstring>
 
+#include "cuda/current_context.h"
+#include "maxsim_jit/maxsim_jit.h"
+#include "ops/registry.h"
+#include "support/fake_cuda.h"
 #include "toy_op.h"
 
 using namespace msj;
@@ -106,5 +110,52 @@ TEST_CASE("scratch: masks keep most, lengths are near the whole, scales near 1")
   for (const float scale : elements<float>(random_block(Fill::near_one, DType::f32, 4000, 5, 0))) {
     REQUIRE(scale >= 1.0F);
     REQUIRE(scale < 1.125F);
+  }
+}
+
+namespace {
+
+// The lengths of an index's documents on the stand-in driver, whose memory is the host's.
+std::vector<std::int32_t> drawn_lengths(std::int64_t ld, std::int64_t n, bool measuring) {
+  const fake::FakeCuda gpu(MSJ_FAKE_LIBCUDA);
+  Settings settings;
+  settings.libcuda = MSJ_FAKE_LIBCUDA;
+  const auto driver = cuda::Driver::load(settings);
+  const cuda::ContextGuard current(*driver, gpu.create_context(0));
+  const cuda::Stream stream(driver);
+  const OpSpec &op = *ops::find_op(MSJ_RESIDUAL_FORWARD)->spec;
+  const std::array own = {DType::f16, DType::f16};
+  tune::SweepProblem problem{.op = &op, .dtypes = tune::DtypeTuple(op, own)};
+  const auto size = [&](std::string_view name) -> std::int64_t & {
+    return problem.sizes[static_cast<std::size_t>(find_named(op.sizes, name))];
+  };
+  size("Nq") = 1, size("Nd") = 1000, size("Lq") = 32, size("Ld") = ld, size("N") = n;
+  size("K") = 64, size("d") = 64, size("nbits") = 2;
+  if (measuring) problem.measuring.emplace();
+  const tune::Scratch scratch(driver, stream, problem);
+  const BoundCall call = scratch.call(Layout::aligned16);
+  const auto *lengths = static_cast<const std::int32_t *>(call.operands[MSJ_RESIDUAL_FORWARD_D_LENGTHS].data);
+  const auto *starts = static_cast<const std::int64_t *>(call.operands[MSJ_RESIDUAL_FORWARD_D_STARTS].data);
+  for (int i = 0; i < 1000; ++i) {
+    REQUIRE(starts[i] >= 0);
+    REQUIRE(starts[i] + lengths[i] <= n);
+  }
+  return {lengths, lengths + 1000};
+}
+
+}  // namespace
+
+TEST_CASE("scratch: documents of a measurement are whole, as it counts them; a sweep's lengths vary") {
+  const auto whole = drawn_lengths(300, 300'000, true);
+  CHECK(std::ranges::all_of(whole, [](std::int32_t length) { return length == 300; }));
+  const auto varied = drawn_lengths(300, 300'000, false);
+  CHECK(std::ranges::any_of(varied, [](std::int32_t length) { return length < 240; }));
+}
+
+TEST_CASE("scratch: no document is longer than its index") {
+  for (const std::int64_t n : {0, 1, 100}) {
+    const auto lengths = drawn_lengths(300, n, true);
+    CHECK(std::ranges::all_of(lengths, [n](std::int32_t length) { return length == n; }));
+    (void)drawn_lengths(300, n, false);
   }
 }

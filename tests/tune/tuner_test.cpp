@@ -510,3 +510,73 @@ TEST_CASE("tuner: two processes on one cache, one sweep and the same bytes") {
   CHECK(compiles == kToyPairs);
   CHECK(texts[0] == texts[1]);
 }
+
+namespace {
+
+// Ceilings of its own, or none.
+class CeilingTimer : public FakeTimer {
+ public:
+  explicit CeilingTimer(bool fails) : fails_(fails) {}
+  [[nodiscard]] tune::Ceilings ceilings(const tune::SweepProblem &problem, std::string_view cubin) override {
+    CHECK(problem.compute_capability == 90);
+    CHECK(cubin.substr(1, 3) == "ELF");
+    ++ceiling_calls;
+    if (fails_) throw_error(MSJ_ERROR_OUT_OF_MEMORY, "no room for them");
+    return {.empty_ms = 0.25, .loads_ms = 2, .read_bytes = 64};
+  }
+  int ceiling_calls = 0;
+
+ private:
+  bool fails_;
+};
+
+tune::Tuner::MeasuredCandidates measured(Tuning &tuning, tune::Timer &timer, bool ceilings) {
+  const tune::Tuner::MeasuredCall call = {toy_sizes(1, 100, 17, 64), 0, Layout::any, {30, kWide}, ceilings};
+  return tuning.tuner.measure(toy_key(), call, toy_device(), timer);
+}
+
+}  // namespace
+
+TEST_CASE("tuner: a measurement times ceilings where they are asked for, with a cubin from the cache") {
+  const Place place;
+  write_text(place.kernels.folder() + "/ceilings.cu", "extern \"C\" __global__ void empty_launch() {}\n");
+  CeilingTimer timer(false);
+  {
+    Tuning tuning(place.options());
+    CHECK_FALSE(measured(tuning, timer, false).ceilings);
+    CHECK(timer.ceiling_calls == 0);
+    const auto candidates = tuning.counters.nvrtc_invocations.load();
+    CHECK(measured(tuning, timer, true).ceilings.value().empty_ms == 0.25);
+    CHECK(measured(tuning, timer, true).ceilings.value().read_ms() == 2);
+    CHECK(tuning.counters.nvrtc_invocations == candidates + 1);
+    REQUIRE(timer.problems.back().measuring);
+    CHECK(timer.problems.back().measuring->least_rounds == 30);
+    CHECK(timer.problems.back().measuring->launched == kWide);
+  }
+  auto options = place.options();
+  options.libnvrtc = "/nowhere/libnvrtc.so";
+  Tuning again(options);
+  CHECK(measured(again, timer, true).ceilings);
+  CHECK(again.counters.nvrtc_invocations == 0);
+  CHECK(again.warnings().empty());
+}
+
+TEST_CASE("tuner: ceilings that can't be timed lose no candidate's time") {
+  const Place place;
+  Tuning tuning(place.options());
+  CeilingTimer timer(true);
+  const auto without_source = measured(tuning, timer, true);  // no ceilings.cu
+  CHECK_FALSE(without_source.ceilings);
+  CHECK(without_source.candidates.front().timing.median_ms > 0);
+  CHECK(timer.ceiling_calls == 0);
+  REQUIRE(tuning.warnings().size() == 1);
+  CHECK(tuning.warnings()[0].find("the ceilings of toy are not timed: kernel source") == 0);
+  write_text(place.kernels.folder() + "/ceilings.cu", "");
+  Tuning other(place.options());
+  const auto failed = measured(other, timer, true);
+  CHECK_FALSE(failed.ceilings);
+  CHECK(failed.candidates.front().timing.median_ms > 0);
+  CHECK(timer.ceiling_calls == 1);
+  REQUIRE(other.warnings().size() == 1);
+  CHECK(other.warnings()[0] == "the ceilings of toy are not timed: no room for them");
+}
