@@ -12,14 +12,19 @@ namespace msj::jit {
 namespace {
 
 // What a cubin's name is the hash of: content alone, so any NVRTC that compiled the same text for the same target hits.
-std::string hash_of(const std::string &source, const Specialization &specialization) {
+std::string name_of(const std::string &source, const Specialization &specialization) {
   std::string identity = fmt::format("{}\n{}\n", store::kFormat, specialization.architecture.name);
   for (const std::string &option : compile_options()) identity += option + "\n";
   return hash_name(identity + source);
 }
 
-std::string provenance_json(const std::string &nvrtc_version) {
-  const nlohmann::ordered_json json = {{"nvrtc", nvrtc_version}, {"library", msj_version()}, {"date", utc_now()}};
+std::string file_name(const Specialization &specialization) {
+  return fmt::format("{}.{}.cu", specialization.op->name, specialization.config.path);
+}
+
+std::string provenance_json(const std::string &nvrtc_version, const std::string &source_hash) {
+  const nlohmann::ordered_json json = {
+      {"nvrtc", nvrtc_version}, {"library", msj_version()}, {"source_hash", source_hash}, {"date", utc_now()}};
   return json.dump();
 }
 
@@ -47,9 +52,17 @@ std::shared_ptr<const Cubin> Specializer::cubin(const Specialization &specializa
 
 std::shared_ptr<const Cubin> Specializer::rebuild(const Specialization &specialization) {
   const std::string key = specialization.key();
-  store_.remove(hash_of(translation_unit(specialization, sources_), specialization));
+  store_.remove(hash_of(specialization));
   cubins_.erase(key);
   return cubins_.get_or_make(key, [&] { return load_or_compile(specialization, false); });
+}
+
+std::string Specializer::hash_of(const Specialization &specialization) {
+  return name_of(translation_unit(specialization, sources_), specialization);
+}
+
+std::string Specializer::source_hash(const Specialization &specialization) {
+  return hash_name(sources_.expanded(file_name(specialization)));
 }
 
 std::shared_ptr<const Cubin> Specializer::from_disk(const std::string &hash, const std::string &key) {
@@ -71,7 +84,7 @@ void Specializer::say_note(const Specialization &specialization) {
 
 std::shared_ptr<const Cubin> Specializer::load_or_compile(const Specialization &specialization, bool trust_disk) {
   const std::string source = translation_unit(specialization, sources_);
-  const std::string hash = hash_of(source, specialization);
+  const std::string hash = name_of(source, specialization);
   const std::string key = specialization.key();
   if (trust_disk) {
     if (auto cached = from_disk(hash, key)) return cached;
@@ -82,10 +95,10 @@ std::shared_ptr<const Cubin> Specializer::load_or_compile(const Specialization &
     if (auto cached = from_disk(hash, key)) return cached;
   }
   const auto nvrtc = nvrtc_.get();
-  auto result = nvrtc->compile(source, fmt::format("{}.{}.cu", specialization.op->name, specialization.config.path),
-                               specialization.architecture, compile_options(), counters_);
+  auto result =
+      nvrtc->compile(source, file_name(specialization), specialization.architecture, compile_options(), counters_);
   if (!result.log.empty()) log_.debug(result.log);
-  store_.save({hash, key, provenance_json(nvrtc->version()), result.cubin});
+  store_.save({hash, key, provenance_json(nvrtc->version(), source_hash(specialization)), result.cubin});
   return std::make_shared<const Cubin>(Cubin{hash, std::move(result.cubin), std::move(result.log)});
 }
 
