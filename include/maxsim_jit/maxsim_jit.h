@@ -217,7 +217,9 @@ typedef struct msj_call {
   msj_op op;
   int32_t device;                    /* CUDA ordinal, or MSJ_DEVICE_CPU */
   const msj_tensor *const *operands; /* indexed by the op's enumerators, results included; null: absent. No result
-                                        may share a byte with another operand: refused in calls without a plan */
+                                        may share a byte with another operand: refused in calls without a plan, as
+                                        are strides so intertwined that 10,000 steps can't tell. A result whose own
+                                        elements share places is refused in every call */
   size_t operand_count;              /* entries past it are absent */
   const msj_param *params;
   size_t param_count;

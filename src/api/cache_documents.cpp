@@ -3,11 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "api/documents.h"
-#include "ops/registry.h"
-#include "store/cubin_store.h"
-#include "tune/config_json.h"
-#include "tune/entry.h"
-#include "tune/entry_place.h"
+#include "api/file_checks.h"
 
 namespace msj::api {
 
@@ -23,39 +19,6 @@ Json document(ops::Pipeline &pipeline) {
     writable = false;
   }
   return json;
-}
-
-// A config that a lookup would refuse; "" too for entries of another version, which no lookup takes.
-std::string config_problem(ops::Pipeline &pipeline, const Json &entry) {
-  const Json &key = entry.at("key");
-  const ops::Op *op = ops::find_op(key.at("op").get<std::string>());
-  if (op == nullptr || key.at("tuning_epoch") != op->spec->tuning_epoch ||
-      key.at("bucket").at("version") != pipeline.tuner().buckets().version()) {
-    return {};
-  }
-  const auto dtype = dtype_from(key.at("dtypes").front().get<std::string>());
-  const tune::CandidateSpace &space = pipeline.tuner().space(*op->spec);
-  for (const Layout layout : kLayouts) {
-    const auto config = tune::config_from_json(entry.at(layout == Layout::any ? "config_any" : "config"));
-    if (!config || !dtype || space.contains(*config, *dtype, layout)) continue;
-    return fmt::format("its config for {} ({}) is no candidate any more", name(layout), to_string(*config));
-  }
-  return {};
-}
-
-std::string entry_file_problem(ops::Pipeline &pipeline, const std::string &relative, std::string_view bytes) {
-  if (std::string problem = tune::entry_problem(bytes); !problem.empty()) return "is no autotune entry: " + problem;
-  const std::string place = fmt::format("{}/{}", store::kFormat, tune::entry_place(bytes));
-  if (relative != place) return fmt::format("is not where it belongs: at {}", place);
-  return config_problem(pipeline, Json::parse(bytes));
-}
-
-// What is wrong with a file of the cache, by its place and content; "" if nothing.
-std::string file_problem(ops::Pipeline &pipeline, const std::string &relative, std::string_view bytes) {
-  if (relative.starts_with(fmt::format("{}/cubins/", store::kFormat))) return store::cubin_problem(relative, bytes);
-  if (relative.starts_with(fmt::format("{}/locks/", store::kFormat))) return {};
-  if (relative.ends_with(".json")) return entry_file_problem(pipeline, relative, bytes);
-  return "no file of this cache has such a name";
 }
 
 std::vector<store::CacheRoot::Found> verified(ops::Pipeline &pipeline) {

@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "api/documents.h"
+#include "api/file_checks.h"
 #include "tune/entry.h"
 
 namespace msj::api {
@@ -36,7 +37,11 @@ void add_entry(Json &entries, const std::string &text, const char *source, std::
 
 std::string inspect_entries(ops::Pipeline &pipeline, std::string_view op, std::string_view arch) {
   Json entries = Json::array();
-  for (const store::EntryFile &file : pipeline.tuner().entries().list(tune::entry_problem)) {
+  // What a lookup would refuse is warned of and left out; `cache verify` lists it.
+  const auto check = [&](const std::string &relative, std::string_view text) {
+    return entry_file_problem(pipeline, relative, text);
+  };
+  for (const store::EntryFile &file : pipeline.tuner().entries().list(check)) {
     add_entry(entries, file.text, "tuned", op, arch);
   }
   for (const auto &[name, text] : tune::shipped_entries()) add_entry(entries, std::string(text), "shipped", op, arch);
@@ -52,11 +57,11 @@ std::string inspect_entries(ops::Pipeline &pipeline, std::string_view op, std::s
 
 std::string inspect_cubins(ops::Pipeline &pipeline, std::string_view op, std::string_view arch) {
   Json cubins = Json::array();
-  for (const store::CubinFile &file : pipeline.specializer().store().list()) {
-    const Json key = Json::parse(file.key, nullptr, false);
-    const Json provenance = Json::parse(file.provenance, nullptr, false);
-    // The ceilings' cubin has no op: it is no specialization.
-    if (!key.is_object() || !key.contains("op") || !key.contains("architecture") || !provenance.is_object()) continue;
+  const auto check = [&](const store::CubinFile &file) { return cubin_texts_problem(pipeline, file); };
+  for (const store::CubinFile &file : pipeline.specializer().store().list(check)) {
+    const Json key = Json::parse(file.key);  // not too deep: that is checked
+    const Json provenance = Json::parse(file.provenance);
+    if (!key.contains("op")) continue;  // the ceilings' cubin: it is no specialization
     if (!op.empty() && key.at("op") != op) continue;
     if (!arch.empty() && key.at("architecture") != arch) continue;
     Json row = {{"hash", file.hash}};

@@ -1,8 +1,10 @@
 #include "jit/source.h"
 
+#include <filesystem>
 #include <fstream>
 #include <set>
 #include <sstream>
+#include <system_error>
 
 #include "base/error.h"
 
@@ -32,6 +34,14 @@ std::string KernelSources::text(const std::string &name) const {
     return std::string(it->second);
   }
   const std::string path = kernel_dir_ + "/" + name;
+  // A pipe in its place would be waited on for ever.
+  std::error_code unknown;
+  if (std::filesystem::exists(path, unknown) && !std::filesystem::is_regular_file(path, unknown)) {
+    throw_error(MSJ_ERROR_IO,
+                "kernel source '{}' is no regular file; MAXSIM_JIT_KERNEL_DIR must name a folder like "
+                "kernels/",
+                path);
+  }
   std::ifstream file(path, std::ios::binary);
   std::ostringstream content;
   content << file.rdbuf();

@@ -12,14 +12,19 @@ namespace msj::jit {
 namespace {
 
 // What a cubin's name is the hash of: content alone, so any NVRTC that compiled the same text for the same target hits.
-std::string hash_of(const std::string &source, const cuda::Architecture &architecture) {
+std::string name_of(const std::string &source, const cuda::Architecture &architecture) {
   std::string identity = fmt::format("{}\n{}\n", store::kFormat, architecture.name);
   for (const std::string &option : compile_options()) identity += option + "\n";
   return hash_name(identity + source);
 }
 
-std::string provenance_json(const std::string &nvrtc_version) {
-  const nlohmann::ordered_json json = {{"nvrtc", nvrtc_version}, {"library", msj_version()}, {"date", utc_now()}};
+std::string file_name(const Specialization &specialization) {
+  return fmt::format("{}.{}.cu", specialization.op->name, specialization.config.path);
+}
+
+std::string provenance_json(const std::string &nvrtc_version, const std::string &source_hash) {
+  const nlohmann::ordered_json json = {
+      {"nvrtc", nvrtc_version}, {"library", msj_version()}, {"source_hash", source_hash}, {"date", utc_now()}};
   return json.dump();
 }
 
@@ -55,7 +60,7 @@ std::shared_ptr<const Cubin> Specializer::cubin_of_file(const std::string &file,
   }
   return cubins_.get_or_make(key, [&] {
     const std::string &source = sources_.expanded(file);
-    return load_or_compile({source, hash_of(source, architecture), key, file, architecture}, true);
+    return load_or_compile({source, name_of(source, architecture), key, file, architecture}, true);
   });
 }
 
@@ -64,6 +69,14 @@ std::shared_ptr<const Cubin> Specializer::rebuild(const Specialization &speciali
   store_.remove(unit.hash);
   cubins_.erase(unit.key);
   return cubins_.get_or_make(unit.key, [&] { return load_or_compile(unit, false); });
+}
+
+std::string Specializer::hash_of(const Specialization &specialization) {
+  return name_of(translation_unit(specialization, sources_), specialization.architecture);
+}
+
+std::string Specializer::source_hash(const Specialization &specialization) {
+  return hash_name(sources_.expanded(file_name(specialization)));
 }
 
 std::shared_ptr<const Cubin> Specializer::from_disk(const std::string &hash, const std::string &key) {
@@ -85,9 +98,9 @@ void Specializer::say_note(const Specialization &specialization) {
 
 Specializer::Unit Specializer::unit_of(const Specialization &specialization) {
   std::string source = translation_unit(specialization, sources_);
-  std::string hash = hash_of(source, specialization.architecture);
-  return {std::move(source), std::move(hash), specialization.key(),
-          fmt::format("{}.{}.cu", specialization.op->name, specialization.config.path), specialization.architecture};
+  std::string hash = name_of(source, specialization.architecture);
+  return {std::move(source), std::move(hash), specialization.key(), file_name(specialization),
+          specialization.architecture};
 }
 
 std::shared_ptr<const Cubin> Specializer::load_or_compile(const Unit &unit, bool trust_disk) {
@@ -102,7 +115,8 @@ std::shared_ptr<const Cubin> Specializer::load_or_compile(const Unit &unit, bool
   const auto nvrtc = nvrtc_.get();
   auto result = nvrtc->compile(unit.source, unit.name, unit.architecture, compile_options(), counters_);
   if (!result.log.empty()) log_.debug(result.log);
-  store_.save({unit.hash, unit.key, provenance_json(nvrtc->version()), result.cubin});
+  const std::string source_hash = hash_name(sources_.expanded(unit.name));
+  store_.save({unit.hash, unit.key, provenance_json(nvrtc->version(), source_hash), result.cubin});
   return std::make_shared<const Cubin>(Cubin{unit.hash, std::move(result.cubin), std::move(result.log)});
 }
 

@@ -36,6 +36,11 @@ class Specializer {
   // For a cubin that the driver would not load: forgets it, in memory and on disk, and compiles it again.
   [[nodiscard]] std::shared_ptr<const Cubin> rebuild(const Specialization &specialization);
 
+  // The name on disk of this specialization's cubin, and a hash of the kernel source in it, which is provenance. Throw
+  // Error where the source can't be read.
+  [[nodiscard]] std::string hash_of(const Specialization &specialization);
+  [[nodiscard]] std::string source_hash(const Specialization &specialization);
+
   [[nodiscard]] store::CubinStore &store() { return store_; }
   [[nodiscard]] KernelSources &sources() { return sources_; }
 

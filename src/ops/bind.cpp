@@ -39,7 +39,13 @@ std::string shape_text(const OpSpec &op, const OperandSpec &operand) {
   return text + "]";
 }
 
-// A result must not be written twice, as far as any two of its dimensions show it.
+std::string numbers(const std::array<std::int64_t, kMaxRank> &values, int count) {
+  std::string text;
+  for (int r = 0; r < count; ++r) text += (r != 0 ? ", " : "") + std::to_string(values[static_cast<std::size_t>(r)]);
+  return text;
+}
+
+// No place of a result may be written twice. Two dimensions that show it alone are named.
 void check_places(const OperandSpec &operand, const TensorView &tensor) {
   const auto extent = [&](int r) -> Extent {
     return {tensor.shape[static_cast<std::size_t>(r)], tensor.strides[static_cast<std::size_t>(r)]};
@@ -58,6 +64,15 @@ void check_places(const OperandSpec &operand, const TensorView &tensor) {
                   a, b, operand.name, extent(a).stride, extent(b).stride, extent(a).count, extent(b).count);
     }
   }
+  if (tensor.rank <= 2) return;
+  std::array<Extent, kMaxRank> extents{};
+  for (int r = 0; r < tensor.rank; ++r) extents[static_cast<std::size_t>(r)] = extent(r);
+  if (overlap({extents.data(), static_cast<std::size_t>(tensor.rank)}) == Answer::no) return;
+  throw_error(
+      MSJ_ERROR_INVALID_ARGUMENT,
+      "strides of {} are [{}] over a shape of [{}], some elements in one place; a result needs a place for each "
+      "element",
+      operand.name, numbers(tensor.strides, tensor.rank), numbers(tensor.shape, tensor.rank));
 }
 
 // The bytes between the first and last element must be addressable.
@@ -319,39 +334,6 @@ bool is_aligned16(const TensorView &tensor) {
   return true;
 }
 
-// Whether the elements fill all places between the first and the last: each stride, by magnitude, is the product of the
-// extents below it.
-bool fills_its_span(const TensorView &tensor) {
-  std::array<Extent, kMaxRank> extents{};
-  std::size_t count = 0;
-  for (int r = 0; r < tensor.rank; ++r) {
-    const auto i = static_cast<std::size_t>(r);
-    if (tensor.shape[i] > 1) extents[count++] = {tensor.shape[i], std::abs(tensor.strides[i])};
-  }
-  std::sort(extents.begin(), extents.begin() + count,
-            [](const Extent &a, const Extent &b) { return a.stride < b.stride; });
-  std::int64_t below = 1;
-  for (std::size_t i = 0; i < count; ++i) {
-    if (extents[i].stride == 0) continue;  // the same places again
-    if (extents[i].stride != below || __builtin_mul_overflow(below, extents[i].count, &below)) return false;
-  }
-  return true;
-}
-
-// The bytes from a tensor's first element in memory to its last.
-Span span_of(const TensorView &tensor) {
-  const std::int64_t size = bytes(tensor.dtype);
-  std::int64_t low = 0;
-  std::int64_t high = 0;
-  for (int r = 0; r < tensor.rank; ++r) {
-    const auto i = static_cast<std::size_t>(r);
-    (tensor.strides[i] < 0 ? low : high) += (tensor.shape[i] - 1) * tensor.strides[i];
-  }
-  const auto base = reinterpret_cast<std::uintptr_t>(tensor.data);
-  return {base + static_cast<std::uintptr_t>(low * size), base + static_cast<std::uintptr_t>((high + 1) * size),
-          fills_its_span(tensor)};
-}
-
 }  // namespace
 
 void check_results_apart(const BoundCall &call) {
@@ -364,10 +346,13 @@ void check_results_apart(const BoundCall &call) {
     if (!op.operands[i].is_result) continue;
     for (std::size_t j = 0; j < op.operands.size(); ++j) {
       // Two results meet once, the later one with the earlier.
-      if (i == j || (op.operands[j].is_result && j > i) || !share_bytes(spans[i], spans[j])) continue;
+      if (i == j || (op.operands[j].is_result && j > i) || !meet(spans[i], spans[j])) continue;
+      const Answer shares = share_bytes(call.operands[i], call.operands[j]);
+      if (shares == Answer::no) continue;
       throw_error(MSJ_ERROR_INVALID_ARGUMENT,
-                  "{} at {} shares bytes with {} at {}; memory of its own is accepted for a result",
-                  op.operands[i].name, call.operands[i].data, op.operands[j].name, call.operands[j].data);
+                  "{} at {} shares bytes with {} at {}{}; memory of its own is accepted for a result",
+                  op.operands[i].name, call.operands[i].data, op.operands[j].name, call.operands[j].data,
+                  shares == Answer::unknown ? ", as far as a bounded search of their strides can tell" : "");
     }
   }
 }

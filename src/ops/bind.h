@@ -31,8 +31,9 @@ enum class DataRule : std::uint8_t {
 // Throws Error: MSJ_ERROR_INVALID_ARGUMENT naming the argument, or MSJ_ERROR_UNSUPPORTED for a size beyond the limits.
 [[nodiscard]] BoundCall bind(const msj_call &call, DataRule data);
 
-// Throws Error(MSJ_ERROR_INVALID_ARGUMENT) that names both operands where a result certainly shares bytes with another
-// operand: the order of reads and writes would decide what it holds. Needs data; not asked of calls with a plan.
+// Throws Error(MSJ_ERROR_INVALID_ARGUMENT) that names both operands where a result shares bytes with another operand,
+// or where a bounded search can't tell: the order of reads and writes would decide what it holds. Needs data; not asked
+// of calls with a plan.
 void check_results_apart(const BoundCall &call);
 
 [[nodiscard]] bool has_elements(const TensorView &tensor);

@@ -56,6 +56,11 @@ std::string plan_difference(const LaunchKey &plan, const LaunchKey &call) {
   return {};
 }
 
+void require_key(const Ready &plan, const LaunchKey &call) {
+  if (plan.key == call) return;
+  throw_error(MSJ_ERROR_PLAN_MISMATCH, "plan was made for {}", plan_difference(plan.key, call));
+}
+
 void require_in_reach(const cuda::Driver &driver, const BoundCall &call, int device) {
   for (std::size_t i = 0; i < call.op->operands.size(); ++i) {
     const TensorView &tensor = call.operands[i];
@@ -214,8 +219,25 @@ const Ready *Pipeline::prepare(const BoundCall &call, const LaunchSite &site) {
   return known != nullptr ? known : warm_up(call, key, context, site);
 }
 
+// Nothing runs, so its context and layout class are not asked, nor the buckets of sizes that are 0: those come in every
+// series of calls. What the call says itself must be the plan's.
+void Pipeline::check_plan_of_empty(const BoundCall &call, const LaunchSite &site) const {
+  const LaunchKey &plan = site.plan->key;
+  LaunchKey key = launch_key(call, plan.context_id, site.device);
+  key.layout = plan.layout;
+  if (plan.op == key.op) {
+    for (std::size_t i = 0; i < key.edges.size(); ++i) {
+      if (call.sizes[i] == 0) key.edges[i] = plan.edges[i];
+    }
+  }
+  require_key(*site.plan, key);
+}
+
 void Pipeline::run(const BoundCall &call, const LaunchSite &site) {
-  if (has_no_result(call)) return;
+  if (has_no_result(call)) {
+    if (site.plan != nullptr) check_plan_of_empty(call, site);
+    return;
+  }
   Gpu &gpu = this->gpu();
   const auto context = cuda::context_of_call(*gpu.driver, gpu.primaries, site.stream, site.device);
   const LaunchKey key = launch_key(call, context.id, site.device);
@@ -223,8 +245,8 @@ void Pipeline::run(const BoundCall &call, const LaunchSite &site) {
   if (ready == nullptr) {
     ready = ready_.find(key);
     if (ready == nullptr) ready = warm_up(call, key, context, site);
-  } else if (!(ready->key == key)) {
-    throw_error(MSJ_ERROR_PLAN_MISMATCH, "plan was made for {}", plan_difference(ready->key, key));
+  } else {
+    require_key(*ready, key);
   }
   launch(call, *ready, site, context.context);
 }
@@ -290,9 +312,10 @@ void Pipeline::prepare_ahead(const BoundCall &call, const cuda::Architecture &ar
 }
 
 std::size_t Pipeline::workspace_size(const BoundCall &call, int device_ordinal) {
+  const cuda::DeviceInfo &info =
+      device(device_ordinal);  // first: one that there is not is refused whatever the op needs
   const auto needs_none = [](const PathSpec &path) { return path.workspace == nullptr; };
   if (std::all_of(call.op->paths.begin(), call.op->paths.end(), needs_none)) return 0;
-  const cuda::DeviceInfo &info = device(device_ordinal);
   const tune::AutotuneKey key = autotune_key(call);
   const auto static_sizes = specialize(call, {}, info.architecture).static_sizes;
   std::size_t most = 0;

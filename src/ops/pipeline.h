@@ -95,6 +95,7 @@ class Pipeline {
 
   [[nodiscard]] tune::ShapeBucket bucket(const BoundCall &call) const;
   [[nodiscard]] LaunchKey launch_key(const BoundCall &call, std::uint64_t context_id, int device) const;
+  void check_plan_of_empty(const BoundCall &call, const LaunchSite &site) const;
   [[nodiscard]] const Ready *warm_up(const BoundCall &call, const LaunchKey &key, const cuda::CallContext &context,
                                      const LaunchSite &site);
   [[nodiscard]] std::shared_ptr<const Ready> make_ready(const BoundCall &call, const LaunchKey &key);

@@ -9,7 +9,6 @@
 
 #include "base/hash.h"
 #include "store/evict.h"
-#include "store/lock.h"
 #include "store/path.h"
 #include "store/walk.h"
 
@@ -18,6 +17,7 @@ namespace msj::store {
 namespace {
 
 constexpr std::string_view kLocks = "v1/locks";
+constexpr std::string_view kCubinEnding = ".cubin";
 constexpr int kAttempts = 3;  // where a directory vanishes under our hands: another process cleared the cache
 
 class HeldLock final : public CacheRoot::Lock {
@@ -36,7 +36,7 @@ std::string lock_file_name(const std::string &name) {
 }
 
 bool is_lock(std::string_view relative) { return parent_of(relative) == kLocks; }
-bool has_our_ending(std::string_view name) { return name.ends_with(".cubin") || name.ends_with(".json"); }
+bool has_our_ending(std::string_view name) { return name.ends_with(kCubinEnding) || name.ends_with(".json"); }
 bool is_ours(const Visit &visit) {
   return is_temporary(visit.name) || has_our_ending(visit.name) || is_lock(visit.relative);
 }
@@ -64,6 +64,12 @@ CacheRoot::CacheRoot(const Settings &settings, std::shared_ptr<Files> files, Log
 void CacheRoot::not_used(const Opened &refused) {
   if (refused.absent()) return;
   log_.warn_once("cache " + refused.path, fmt::format("cache: {} {}; it is not used", refused.path, refused.problem));
+}
+
+// Of what lies at a lock's name, or a file system without locks: files are read and kept all the same.
+void CacheRoot::not_locked(const LockResult &failed) {
+  log_.warn_once("cache " + failed.path,
+                 fmt::format("cache: {} {}; going on without a lock", failed.path, failed.problem));
 }
 
 // Keyed by the root: a full disk is told once, not at each file.
@@ -233,24 +239,46 @@ CacheRoot::Kept CacheRoot::kept() {
   lock.unlock();
   if (known.empty()) return kept;
   const std::vector<std::string> there = list(std::string(kFormat));  // sorted
-  std::int64_t gone = 0;
-  std::int64_t bytes = 0;
+  Gone gone;
   for (const auto &[relative, file] : known) {
     const bool is_there = std::ranges::binary_search(there, relative);
     kept.files += is_there && file.published ? 1 : 0;
-    gone += is_there ? 0 : 1;
-    bytes += file.bytes;
+    if (relative.ends_with(kCubinEnding)) gone.known_bytes += file.bytes;
+    if (!is_there && gone.files++ == 0) gone.not_seen = looking_problem(relative);
   }
-  kept.failed += gone;
-  if (gone > 0 && kept.problem.empty()) kept.problem = gone_problem(gone, bytes);
+  kept.failed += gone.files;
+  if (gone.files > 0 && kept.problem.empty()) kept.problem = gone_problem(gone);
   return kept;
 }
 
-// `bytes` are those of all files that are known. Eviction goes down to 7/8 of the cap: they must fit there.
-std::string CacheRoot::gone_problem(std::int64_t gone, std::int64_t bytes) const {
+// Why a file of the writable layer can't be looked for; "" if it can, there or not.
+std::string CacheRoot::looking_problem(const std::string &relative) {
+  const Layer *layer = writable_layer();
+  if (layer == nullptr) return {};
+  const Opened folder = open_folder(*layer, parent_of(relative), Missing::leave);
+  if (!folder) return folder.absent() ? std::string() : fmt::format("{} {}", folder.path, folder.problem);
+  struct stat status {};
+  const int error = files_->status_at(folder.handle.get(), std::string(name_of(relative)), status);
+  if (error == -ENOENT) return {};
+  if (error < 0)
+    return fmt::format("{} can't be examined: {}", join(folder.path, name_of(relative)), error_text(error));
+  return fmt::format("{} can't be listed, or holds it as something that is no file", folder.path);
+}
+
+// Eviction goes down to 7/8 of the cap. Only where the cubins that this object knows do not fit there it is sure to be
+// the cap's doing; else others may have cleared the cache, or filled it.
+std::string CacheRoot::gone_problem(const Gone &gone) const {
   constexpr std::int64_t kMegabyte = std::int64_t{1} << 20;
+  if (!gone.not_seen.empty()) return fmt::format("{} can't be found: {}", gone.files, gone.not_seen);
+  const std::int64_t needed = gone.known_bytes * 8 / 7;
+  if (needed <= limit_bytes_) {
+    return fmt::format(
+        "{} are no longer in {}, though all of them fit there (MAXSIM_JIT_CACHE_LIMIT_MB is {}): it was "
+        "cleared, or the room went to others",
+        gone.files, layers_.front().path, limit_bytes_ / kMegabyte);
+  }
   return fmt::format("the cache's size cap removed {} again: MAXSIM_JIT_CACHE_LIMIT_MB is {}, and all of them need {}",
-                     gone, limit_bytes_ / kMegabyte, (bytes * 8 / 7 + kMegabyte - 1) / kMegabyte);
+                     gone.files, limit_bytes_ / kMegabyte, (needed + kMegabyte - 1) / kMegabyte);
 }
 
 std::string CacheRoot::publish_problem(const std::string &relative, std::string_view bytes) {
@@ -315,14 +343,16 @@ std::unique_ptr<CacheRoot::Lock> CacheRoot::lock(const std::string &name, std::c
     const bool again = folder.error == ENOENT || result.folder_gone;
     if (again && attempt < kAttempts) continue;
     if (!folder) not_kept(*layer, folder);
-    if (!result.problem.empty()) not_kept(*layer, result.path, result.problem);
+    if (!result.problem.empty()) {
+      result.is_kept_out ? not_kept(*layer, result.path, result.problem) : not_locked(result);
+    }
     return result.lock ? std::make_unique<HeldLock>(std::move(result.lock)) : nullptr;
   }
 }
 
 // ---- the whole cache -----------------------------------------------------------------------------------------------
 
-void CacheRoot::verify_layer(const Layer &layer, std::vector<Found> &found,
+void CacheRoot::verify_layer(const Layer &layer, std::vector<Found> &found, std::set<Place> &seen,
                              const std::function<std::string(const std::string &, std::string_view)> &check) {
   const auto refused = [&](const Opened &what) { found.push_back({what.path, what.problem}); };
   const auto on_file = [&](const Visit &visit) {
@@ -339,13 +369,16 @@ void CacheRoot::verify_layer(const Layer &layer, std::vector<Found> &found,
     found.push_back({file.path, file.problem});
   };
   const auto left = [&](const Visit &visit) {
-    if (has_our_ending(visit.name)) found.push_back({visit.path(), "is a directory, not a file"});
+    if (has_our_ending(visit.name) || is_lock(visit.relative))
+      found.push_back({visit.path(), "is a directory, not a file"});
   };
   Opened root = open_folder(layer, {}, Missing::leave);
   if (!root) {
-    if (!root.absent()) found.push_back({root.path, root.problem, true});
+    const auto is_same = [&](const Found &other) { return other.is_root && other.path == root.path; };
+    if (!root.absent() && std::ranges::none_of(found, is_same)) found.push_back({root.path, root.problem, true});
     return;
   }
+  if (!seen.emplace(root.status.st_dev, root.status.st_ino).second) return;  // a layer listed twice
   const Opened folder = advised(layer.writable, open_below(*files_, std::move(root), kFormat, Missing::leave));
   if (folder) {
     walk(*files_, folder, std::string(kFormat), {.file = on_file, .left = left, .refused = refused});
@@ -357,7 +390,8 @@ void CacheRoot::verify_layer(const Layer &layer, std::vector<Found> &found,
 std::vector<CacheRoot::Found> CacheRoot::verify(
     const std::function<std::string(const std::string &, std::string_view)> &check) {
   std::vector<Found> found;
-  for (const Layer &layer : layers_) verify_layer(layer, found, check);
+  std::set<Place> seen;
+  for (const Layer &layer : layers_) verify_layer(layer, found, seen, check);
   return found;
 }
 

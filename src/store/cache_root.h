@@ -16,13 +16,16 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/log.h"
 #include "base/settings.h"
 #include "store/files.h"
+#include "store/lock.h"
 #include "store/publish.h"
 #include "store/trust.h"
 
@@ -60,7 +63,7 @@ class CacheRoot {
   struct Kept {
     std::int64_t files = 0;   // published, and still there
     std::int64_t failed = 0;  // that could not be published, or were published or used and are gone again
-    std::string problem;      // the first failure's: where, and why; else how much space those that are gone need
+    std::string problem;      // the first failure's: where, and why; else what is known of those that are gone
   };
   [[nodiscard]] Kept kept();  // by this object so far; looks at the disk
 
@@ -116,9 +119,11 @@ class CacheRoot {
                                                      const Reading &reading);
   [[nodiscard]] const Layer *writable_layer();
   [[nodiscard]] std::string publish_problem(const std::string &relative, std::string_view bytes);
-  void verify_layer(const Layer &layer, std::vector<Found> &found,
+  using Place = std::pair<dev_t, ino_t>;  // of a directory, by whatever path it was reached
+  void verify_layer(const Layer &layer, std::vector<Found> &found, std::set<Place> &seen,
                     const std::function<std::string(const std::string &, std::string_view)> &check);
   void not_used(const Opened &refused);
+  void not_locked(const LockResult &failed);
   void not_kept(const Layer &layer, const std::string &path, const std::string &problem);
   void not_kept(const Layer &layer, const Opened &refused);
   void not_kept(const Layer &layer, const std::string &path, const Published &failed);
@@ -136,7 +141,13 @@ class CacheRoot {
   };
   void know(const std::string &relative, std::size_t bytes, bool published);
   void forget(const std::string &relative);
-  [[nodiscard]] std::string gone_problem(std::int64_t gone, std::int64_t bytes) const;
+  struct Gone {
+    std::int64_t files = 0;
+    std::int64_t known_bytes = 0;  // of all cubins that are known, gone or not
+    std::string not_seen;          // why the first of them can't be looked for; "": it isn't there
+  };
+  [[nodiscard]] std::string gone_problem(const Gone &gone) const;
+  [[nodiscard]] std::string looking_problem(const std::string &relative);
 
   std::mutex kept_mutex_;  // guards what follows
   std::int64_t failed_ = 0;

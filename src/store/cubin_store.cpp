@@ -25,40 +25,45 @@ std::string hash_of(std::string_view relative) {
 }
 
 // Decodes, and makes sure that it is the cubin that was asked for: a file may have been renamed.
-std::optional<CubinFile> decode_as(std::string_view hash, std::string_view bytes, std::string &why) {
+std::optional<CubinFile> decode_as(std::string_view hash, std::string_view bytes, const CubinCheck &check,
+                                   std::string &why) {
   std::optional<CubinFile> file = decode_cubin(bytes, why);
   if (file && file->hash != hash) {
     why = fmt::format("holds the cubin {}", file->hash);
     file.reset();
   }
+  if (file && check) why = check(*file);
   return file;
 }
 
 }  // namespace
 
-std::string cubin_problem(std::string_view relative, std::string_view bytes) {
+std::string cubin_problem(std::string_view relative, std::string_view bytes, const CubinCheck &check) {
   const std::string hash = hash_of(relative);
   if (hash.empty()) return "is not where a cubin belongs";
   std::string why;
-  (void)decode_as(hash, bytes, why);
+  (void)decode_as(hash, bytes, check, why);
   return why;
 }
 
-std::optional<CubinFile> CubinStore::read(const std::string &hash, std::string_view key, bool is_use) {
+std::optional<CubinFile> CubinStore::read(const std::string &hash, const CubinCheck &check, bool is_use) {
   std::optional<CubinFile> file;
-  const auto check = [&](std::string_view bytes) {
+  const auto decoded = [&](std::string_view bytes) {
     std::string why;
-    file = decode_as(hash, bytes, why);
-    if (file && !key.empty() && file->key != key) why = "was made from another specialization than its name says";
+    file = decode_as(hash, bytes, check, why);
     return why;
   };
-  const bool found = root_.read(relative_path(hash), nullptr, {.check = check, .is_use = is_use}).has_value();
+  const bool found = root_.read(relative_path(hash), nullptr, {.check = decoded, .is_use = is_use}).has_value();
   return found ? std::move(file) : std::nullopt;
 }
 
 std::optional<CubinFile> CubinStore::load(const std::string &hash, std::string_view key) {
   if (!is_cubin_hash(hash)) return std::nullopt;
-  return read(hash, key, true);
+  const auto check = [&](const CubinFile &file) -> std::string {
+    if (key.empty() || file.key == key) return {};
+    return "was made from another specialization than its name says";
+  };
+  return read(hash, check, true);
 }
 
 void CubinStore::save(const CubinFile &file) {
@@ -82,11 +87,11 @@ void CubinStore::remove(const std::string &hash) {
   if (is_cubin_hash(hash) && root_.remove(relative_path(hash))) log_.debug("cache: removed cubin " + hash);
 }
 
-std::vector<CubinFile> CubinStore::list() {
+std::vector<CubinFile> CubinStore::list(const CubinCheck &check) {
   std::vector<CubinFile> files;
   for (const std::string &relative : root_.list(std::string(kCubins))) {
     const std::string hash = hash_of(relative);
-    std::optional<CubinFile> file = hash.empty() ? std::nullopt : read(hash, {}, false);
+    std::optional<CubinFile> file = hash.empty() ? std::nullopt : read(hash, check, false);
     if (!file) continue;
     file->cubin.clear();
     file->cubin.shrink_to_fit();

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -19,8 +20,13 @@ namespace msj::store {
 
 inline constexpr std::string_view kCubins = "v1/cubins";
 
-// For `cache verify`: whether these bytes are a valid cubin file at the place where its hash belongs; "" if so.
-[[nodiscard]] std::string cubin_problem(std::string_view relative, std::string_view bytes);
+// What is wrong with the texts of a sound cubin file, in one sentence; "" if nothing.
+using CubinCheck = std::function<std::string(const CubinFile &)>;
+
+// For `cache verify`: whether these bytes are a valid cubin file at the place where its hash belongs, and pass the
+// check; "" if so.
+[[nodiscard]] std::string cubin_problem(std::string_view relative, std::string_view bytes,
+                                        const CubinCheck &check = {});
 
 // Thread-safe.
 class CubinStore {
@@ -35,11 +41,12 @@ class CubinStore {
   void save(const CubinFile &file);
   // Removes a cubin that would not load (from the writable layer).
   void remove(const std::string &hash);
-  // Every valid cubin of every layer, in order of hash, without the cubin bytes: for inspect.
-  [[nodiscard]] std::vector<CubinFile> list();
+  // Every valid cubin of every layer, in order of hash, without the cubin bytes: for inspect. What fails the check is
+  // left out with one warning.
+  [[nodiscard]] std::vector<CubinFile> list(const CubinCheck &check = {});
 
  private:
-  [[nodiscard]] std::optional<CubinFile> read(const std::string &hash, std::string_view key, bool is_use);
+  [[nodiscard]] std::optional<CubinFile> read(const std::string &hash, const CubinCheck &check, bool is_use);
   void evict(const std::string &relative);
 
   CacheRoot &root_;

@@ -43,12 +43,13 @@ void EntryStore::save(const EntryFile &file) {
   if (root_.publish(relative, file.text)) log_.debug("cache: kept entry " + relative);
 }
 
-std::vector<EntryFile> EntryStore::list(const Check &check) {
+std::vector<EntryFile> EntryStore::list(const PlacedCheck &check) {
   std::vector<EntryFile> files;
   for (const std::string &relative : root_.list(std::string(kFormat))) {
     std::optional<EntryFile> file = parse_path(relative);
     if (!file) continue;
-    std::optional<std::string> text = root_.read(relative, &file->path, {.check = check, .is_use = false});
+    const auto placed = [&](std::string_view bytes) { return check ? check(relative, bytes) : std::string(); };
+    std::optional<std::string> text = root_.read(relative, &file->path, {.check = placed, .is_use = false});
     if (!text) continue;
     file->text = std::move(*text);
     files.push_back(std::move(*file));

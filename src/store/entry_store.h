@@ -2,6 +2,7 @@
 // is tune/entry.h's business; this is reading, trust and publishing.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -29,8 +30,10 @@ class EntryStore {
                                               const std::string &key, const Check &check = {});
   // Publishes into the writable layer, over whatever is there; failing is one warning.
   void save(const EntryFile &file);
-  // All layers, in order of path; an upper layer's valid file hides a lower one.
-  [[nodiscard]] std::vector<EntryFile> list(const Check &check = {});
+  // All layers, in order of path; an upper layer's valid file hides a lower one. The check sees the path below the
+  // layer's root, too; what fails it is left out with one warning.
+  using PlacedCheck = std::function<std::string(const std::string &relative, std::string_view text)>;
+  [[nodiscard]] std::vector<EntryFile> list(const PlacedCheck &check = {});
 
  private:
   CacheRoot &root_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <ctime>
 #include <tuple>
 #include <vector>
@@ -24,8 +25,17 @@ struct Kept {
   std::int64_t bytes;
 };
 
+// Clocks of machines that share a file system differ by seconds.
+constexpr std::time_t kSkewSeconds = 60;
+
+// A time as far in the future says nothing, and would hold for ever: it counts as long past.
 bool older_than(const struct stat &status, std::time_t seconds) {
-  return status.st_mtim.tv_sec < std::time(nullptr) - seconds;
+  return std::abs(status.st_mtim.tv_sec - std::time(nullptr)) > seconds;
+}
+
+// When it was last used; a time that is yet to come: before all others.
+struct timespec last_use(const struct stat &status) {
+  return status.st_mtim.tv_sec > std::time(nullptr) + kSkewSeconds ? timespec{0, 0} : status.st_mtim;
 }
 
 bool is_gone(int removed) { return removed == 0 || removed == -ENOENT; }
@@ -35,7 +45,7 @@ std::vector<Kept> files_below(Files &files, const Opened &folder, const std::str
   std::vector<Kept> kept;
   const auto on_file = [&](const Visit &visit) {
     if (is_leftover(visit) && is_gone(files.remove(visit.folder.handle.get(), visit.name))) return;
-    const struct timespec &used = visit.status.st_mtim;
+    const struct timespec used = last_use(visit.status);
     if (!is_temporary(visit.name) && !visit.name.ends_with(".cubin")) return;  // not ours: neither counted nor removed
     kept.push_back({used.tv_sec, used.tv_nsec, visit.relative, visit.status.st_size});
   };

@@ -16,12 +16,14 @@ struct Eviction {
   std::function<void(const Opened &refused)> refused;  // what could not be looked at or removed
 };
 
-// A temporary older than an hour. Younger ones count as being written: the writer may be on another machine.
+// A temporary older than an hour, or dated more than that in the future. Younger ones count as being written: the
+// writer may be on another machine.
 [[nodiscard]] bool is_leftover(const Visit &visit);
 
 // If the cubins below `folder` (which is at `relative`), with temporaries, take more than the limit, removes those used
 // longest ago until they take 7/8 of it, so that a full cache isn't combed at every new file. Leftovers go in any case.
-// Use is the modification time, which hits refresh. Returns the bytes that remain.
+// Use is the modification time, which hits refresh; one in the future counts as the oldest. Returns the bytes that
+// remain.
 std::int64_t evict_files(Files &files, const Opened &folder, const std::string &relative, const Eviction &eviction);
 
 // Removes lock files older than a day that nobody holds.

@@ -48,14 +48,20 @@ LockResult lock_file(const std::shared_ptr<Files> &files, const Opened &folder, 
   Opened file;
   for (;;) {
     if (!file) file = open_file(*files, folder, name, O_RDWR | O_CREAT, 0600);
-    if (file.absent()) return {nullptr, file.path, "can't be made: " + error_text(file.error), true};
-    if (!file) return {nullptr, file.path, file.problem};
+    if (file.absent()) return {nullptr, file.path, "can't be made: " + error_text(file.error), true, true};
+    if (file.error == EISDIR) file.problem = "is a directory, not a file";
+    if (!file) {
+      struct stat there {};
+      const bool is_there = file.error == 0 || files->status_at(folder.handle.get(), name, there) == 0;
+      return {nullptr, file.path, file.problem, false, !is_there};
+    }
     int error = 0;
     switch (attempt_lock(*files, folder, name, file, error)) {
       case Attempt::locked:
         return {std::make_unique<FileLock>(files, std::move(file.handle)), {}, {}};
       case Attempt::failed:
-        return {nullptr, file.path, "can't be locked: " + error_text(error)};
+        // The file system is to blame, for all files alike.
+        return {nullptr, folder.path, "does not let files be locked: " + error_text(error)};
       case Attempt::removed:
         file = Opened();
         break;

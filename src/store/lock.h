@@ -30,6 +30,7 @@ struct LockResult {
   std::string path;                // of what is to blame
   std::string problem;             // "": only the time ran out
   bool folder_gone = false;        // removed meanwhile: worth another try
+  bool is_kept_out = false;        // nothing could be made in the folder; else what `path` names is to blame alone
 };
 
 // Waits up to `timeout`, asking again after 1 ms first and up to 50 ms later.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/bounded_json.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "tune/config_json.h"
@@ -61,7 +62,9 @@ std::string dump(const Json &json, int indent) {
 // Over everything but itself and the date: two sweeps that found the same differ in nothing else.
 std::string checksum(Json json) {
   json.erase("checksum");
-  if (json.contains("provenance")) json["provenance"].erase("date");
+  if (const auto provenance = json.find("provenance"); provenance != json.end() && provenance->is_object()) {
+    provenance->erase("date");
+  }
   return hash_name(dump(json, -1));
 }
 
@@ -85,8 +88,8 @@ std::string text_field(const Json &json, const char *name) {
 std::int64_t integer_field(const Json &json, const char *name, std::int64_t least) {
   const Json &value = field(json, name);
   if (!value.is_number_integer()) refuse(fmt::format("\"{}\" is no integer", name));
-  const auto number = value.get<std::int64_t>();
-  if (number < least || number > kMore - 1) refuse(fmt::format("\"{}\" is {}", name, number));
+  const auto number = value.get<std::int64_t>();  // 2^63 and more wrap around to below 0, and are told as they are
+  if (number < least || number > kMore - 1) refuse(fmt::format("\"{}\" is {}", name, value.dump()));
   return number;
 }
 
@@ -175,6 +178,7 @@ Entry read_entry(const Json &json) {
   for (const Json &candidate : candidates) entry.candidates.push_back(read_candidate(candidate));
   for (const Layout layout : kLayouts) check_winner(entry, entry.configs.of(layout), layout);
   const Json &provenance = field(json, "provenance");
+  if (!provenance.is_object()) refuse("\"provenance\" is no object");
   entry.provenance = {int_field(provenance, "driver", 0), text_field(provenance, "nvrtc"),
                       text_field(provenance, "library"), text_field(provenance, "source_hash"),
                       text_field(provenance, "date")};
@@ -184,14 +188,9 @@ Entry read_entry(const Json &json) {
 // Bounded in size and depth: later steps recurse.
 Json parse_bounded(std::string_view text) {
   if (text.size() > kMaxBytes) refuse(fmt::format("it has {} bytes, too many for an entry", text.size()));
-  bool too_deep = false;
-  const auto keep = [&](int depth, Json::parse_event_t, Json &) {
-    too_deep = too_deep || depth > kMaxDepth;
-    return depth <= kMaxDepth;
-  };
-  Json json = Json::parse(text, keep, false);
-  if (json.is_discarded()) refuse("it is no JSON text: truncated or damaged");
-  if (too_deep) refuse("it is nested too deep for an entry");
+  std::string why;
+  Json json = parse_bounded_json(text, kMaxDepth, why);
+  if (!why.empty()) refuse(why);
   return json;
 }
 

@@ -238,6 +238,48 @@ TEST_CASE("a cubin of another specialization under a right name and checksum: on
   cache.check_healed();
 }
 
+// Files as nobody but an attacker or a broken tool makes them: the checksum is right.
+TEST_CASE("a cubin whose texts are none, are nested too deep, or are another's: named by verify, left out of inspect") {
+  WarmedCache cache;
+  const auto [file, good] = cache.read_files().back();
+  const auto [other_file, other_good] = cache.read_files()[1];
+  std::string why;
+  const auto sound = store::decode_cubin(good, why);
+  const auto other = store::decode_cubin(other_good, why);
+  REQUIRE(sound);
+  REQUIRE(other);
+  const std::string deep = std::string(100'000, '[') + std::string(100'000, ']');
+  const std::string base = sound->key.substr(0, sound->key.size() - 1);
+  std::string other_size = sound->key;
+  other_size.replace(other_size.find("\"d\":128"), 7, "\"d\":144");
+  const std::string unknown = R"({"op":"sideways","architecture":"sm_90a"})";
+  std::vector<std::pair<std::string, std::string>> wrong;
+  for (const std::string &key : {std::string(), std::string("null"), std::string("[]"), std::string("\xff\xfe"),
+                                 std::string("{\"op\":\"\xff\",\"architecture\":\"sm_90a\"}"),
+                                 std::string("{\"op\":5,\"architecture\":\"sm_90a\"}"), base + ",\"x\":" + deep + "}",
+                                 sound->key + " ", base + ",\"x\":1}", other_size, other->key, unknown}) {
+    wrong.emplace_back(key, sound->provenance);
+  }
+  for (const std::string &provenance : {std::string(), std::string("[]"), "{\"x\":" + deep + "}"}) {
+    wrong.emplace_back(sound->key, provenance);
+  }
+  for (const auto &[key, provenance] : wrong) {
+    CAPTURE(key.substr(0, 200));
+    put_file(file, store::encode_cubin({sound->hash, key, provenance, sound->cubin}));
+    Session session(cache.root());
+    const auto verified = api::verified_files(session.pipeline());
+    REQUIRE(verified["problems"].size() == 1);
+    CHECK(verified["problems"][0]["path"] == file.string());
+    const auto shown = nlohmann::json::parse(api::inspect_cubins(session.pipeline(), {}, {}));
+    CHECK(shown["cubins"].size() == cubin_files(cache.root()).size() - 1);
+    CHECK(session.complaints().size() == 1);
+  }
+  // Of another version of the library nothing can be said.
+  put_file(file, store::encode_cubin({sound->hash, unknown, R"({"library":"0.0.1"})", sound->cubin}));
+  Session session(cache.root());
+  CHECK(api::verified_files(session.pipeline())["problems"].empty());
+}
+
 TEST_CASE("a sound entry that a lookup would not take is named by verify, too, and replaced") {
   WarmedCache cache;
   const auto [file, good] = cache.read_files().front();
@@ -267,6 +309,12 @@ TEST_CASE("a sound entry that a lookup would not take is named by verify, too, a
        {to_json(no_candidate, key), to_json(*entry, session.key(larger)), to_json(elsewhere, key)}) {
     CHECK(tune::entry_problem(text) == "");
     put_file(file, text);
+    {
+      Session looking(cache.root());
+      const auto shown = nlohmann::json::parse(api::inspect_entries(looking.pipeline(), {}, {}));
+      CHECK(std::ranges::none_of(shown["entries"], [](const auto &row) { return row["source"] == "tuned"; }));
+      CHECK(looking.complaints().size() == 1);
+    }
     const Outcome outcome = cache.run();
     CHECK(outcome.named == std::set<std::string>{file.string()});
     CHECK(outcome.images == cache.sound().images);

@@ -136,6 +136,33 @@ TEST_CASE("each mismatch has its name") {
   CHECK(after.module_loads == before.module_loads);
 }
 
+TEST_CASE("an empty call asks its plan for all that it has itself: not for a bucket of sizes that are 0") {
+  const TinyKernels kernels;
+  const OpSpec &op = *ops::find_op("dense_forward")->spec;
+  FakeGpu gpu;
+  const ScratchDirectory cache;
+  Session session(cache.path());
+  CallShape shape = small_call(op);
+  shape.sizes[1] = 100'000;
+  const Plan plan = prepare(session, shape);
+  shape.sizes[1] = 0;
+  CHECK(run_with(session, plan, shape) == MSJ_OK);
+  CallShape other = shape;
+  other.features = 0b0101;
+  check_mismatch(run_with(session, plan, other), "features [], the call has [q_mask, normalize]");
+  other = shape;
+  other.own = {DType::f16};
+  check_mismatch(run_with(session, plan, other), "q of bf16, the call has f16");
+  other = shape;
+  other.sizes[4] = 144;
+  check_mismatch(run_with(session, plan, other), "static size d 128, the call's is 144");
+  other = shape;
+  other.sizes[2] = 65;
+  check_mismatch(run_with(session, plan, other), "bucket Lq 64, the call's is 128");
+  check_mismatch(run_with(session, plan, shape, 1), "device 0, the call has 1");
+  CHECK(gpu->launch_count() == 0);
+}
+
 TEST_CASE("a plan that was destroyed is refused where it can be seen, and preparing twice costs nothing") {
   const TinyKernels kernels;
   const OpSpec &op = *ops::all_ops().front().spec;

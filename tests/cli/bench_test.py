@@ -73,6 +73,11 @@ class RefusedTest(CommandTest):
         self.assertEqual(os.listdir(self.directory), [])
 
 
+def launches_of(row):
+    """The stand-in clock counts launches: the table path has two."""
+    return 2 if row["config"]["path"] == "table" else 1
+
+
 class BenchTest(CommandTest):
     def setUp(self):
         super().setUp()
@@ -96,7 +101,7 @@ class BenchTest(CommandTest):
             self.assertEqual(set(row), ROW)
             self.assertEqual(row["rounds"], 30)
             self.assertEqual((row["loads_ms"], row["bulk_ms"]), (0, 0))
-            self.assertEqual((row["time_ms"], row["empty_ms"], row["read_ms"]), (1, 1, 0))
+            self.assertEqual((row["time_ms"], row["empty_ms"], row["read_ms"]), (launches_of(row), 1, 0))
             self.assertEqual((row["source"], row["efficiency"]), ("shipped", None))  # the stand-in GPU is an H200
             self.assertEqual(row["floor_ms"] is None, row["dtype"] != "bf16")
         first = rows["rerank-1k", "bf16", 0]
@@ -128,7 +133,8 @@ class BenchTest(CommandTest):
         document = json.loads(result.stdout)
         self.assertEqual((len(document["rows"]), document["failed"]), (6, []))
         for row in document["rows"]:
-            self.assertEqual((row["time_ms"], row["rounds"], row["read_ms"], row["efficiency"]), (1, 20, None, None))
+            self.assertEqual((row["time_ms"], row["rounds"], row["read_ms"], row["efficiency"]),
+                             (launches_of(row), 20, None, None))
         self.assertIn("the ceilings of dense_forward are not timed: kernel source", result.stderr)
 
     def test_no_time_is_said(self):

@@ -1,5 +1,6 @@
 // Kernel sources: includes are replaced in place, once each, recursively; from the library or from a folder.
 #include <doctest/doctest.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 
@@ -66,6 +67,17 @@ TEST_CASE("a missing file is named") {
   CHECK(error_of(sources, "op.path.cu", MSJ_ERROR_IO).find("common/b.cuh") != std::string::npos);
   jit::KernelSources embedded("");
   CHECK(error_of(embedded, "none.cu", MSJ_ERROR_INTERNAL).find("none.cu") != std::string::npos);
+}
+
+TEST_CASE("what is no regular file is refused, not waited for") {
+  const Folder folder;
+  const std::string pipe = folder.directory / "pipe.cu";
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  std::filesystem::create_directory(folder.directory / "directory.cu");
+  jit::KernelSources sources(folder.directory.path());
+  for (const char *name : {"pipe.cu", "directory.cu"}) {
+    CHECK(error_of(sources, name, MSJ_ERROR_IO).find("is no regular file") != std::string::npos);
+  }
 }
 
 TEST_CASE("what is embedded is what lies in kernels/, and includes nothing from elsewhere") {

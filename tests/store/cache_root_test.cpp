@@ -408,6 +408,17 @@ TEST_CASE("verify names everything that is wrong, in every layer, and the rest a
         "/typo (root) does not exist\n");
 }
 
+TEST_CASE("a layer that is listed twice, by whatever path, is verified once") {
+  const Scratch scratch;
+  make_layer(scratch / "rw", "v1/a.json", "good");
+  const std::string other_way = scratch.path() + "/./rw";
+  Cache cache(scratch / "rw", {scratch / "rw", other_way, scratch / "none", scratch / "none"});
+  const auto found = cache.root.verify([](const std::string &, std::string_view) { return std::string(); });
+  REQUIRE(found.size() == 2);
+  CHECK(found[0].path == scratch / "rw/v1/a.json");
+  CHECK(found[1].is_root);
+}
+
 TEST_CASE("verify tells the check where a file lies, and of an unusable root") {
   const Scratch scratch;
   make_layer(scratch / "rw", "v1/a/b.json", "bytes");

@@ -191,6 +191,27 @@ TEST_CASE("what the size cap removed again does not count as kept") {
   CHECK(journal.warnings() == 0);
 }
 
+TEST_CASE("what others removed, or nobody can look for, is not blamed on the size cap") {
+  const Scratch scratch;
+  Settings settings = settings_for(scratch / "root");
+  settings.cache_limit_bytes = std::int64_t{1} << 30;
+  Journal journal;
+  CacheRoot root(settings, real_files(), journal.log);
+  CubinStore cubins(root, journal.log);
+  for (const char digit : {'a', 'b'}) cubins.save(sample_cubin(digit));
+  {
+    Cache other(scratch / "root");
+    CHECK(other.root.remove("v1/cubins/aa/" + sample_cubin('a').hash + ".cubin"));
+  }
+  CHECK(root.kept().failed == 1);
+  CHECK(root.kept().problem == "1 are no longer in " + (scratch / "root") +
+                                   ", though all of them fit there (MAXSIM_JIT_CACHE_LIMIT_MB is 1024): it was "
+                                   "cleared, or the room went to others");
+  REQUIRE(::chmod((scratch / "root/v1/cubins").c_str(), 0777) == 0);
+  CHECK(root.kept().failed == 2);
+  CHECK(root.kept().problem.starts_with("2 can't be found: " + (scratch / "root/v1/cubins is writable")));
+}
+
 TEST_CASE("far below the cap the directory is not combed at every save") {
   const Scratch scratch;
   const auto files = std::make_shared<FaultyFiles>();

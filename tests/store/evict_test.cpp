@@ -1,5 +1,6 @@
 #include "store/evict.h"
 
+#include <algorithm>
 #include <cerrno>
 
 #include "faulty_files.h"
@@ -98,6 +99,31 @@ TEST_CASE("stale temporaries and idle locks go, young ones and held ones stay") 
   CHECK_FALSE(std::filesystem::exists(locks + "old"));
   CHECK(std::filesystem::exists(locks + "new"));
   CHECK(std::filesystem::exists(locks + "held"));
+}
+
+TEST_CASE("a time in the future is no use: such files go first, and leftovers and idle locks of then go too") {
+  Filled filled(10);
+  age(filled.path(8), -90'000);
+  age(filled.path(9), -90'000);
+  CHECK(filled.cache.root.evict("v1/cubins", 999) == 800);
+  CHECK(filled.left() == "01234567");
+  const std::string temporary = filled.scratch / "root/v1/cubins/a/.tmp-1-future";
+  write_file(temporary, "half");
+  age(temporary, -90'000);
+  REQUIRE(filled.cache.root.lock("future", std::chrono::seconds(0)));
+  age(filled.scratch / "root/v1/locks/future", -90'000);
+  const auto found = filled.cache.root.verify([](const std::string &, std::string_view) { return std::string(); });
+  CHECK(std::ranges::any_of(found, [&](const auto &f) { return f.path == temporary && !f.problem.empty(); }));
+  CHECK(filled.cache.root.evict("v1/cubins", 1000) == 800);
+  CHECK_FALSE(std::filesystem::exists(temporary));
+  CHECK_FALSE(std::filesystem::exists(filled.scratch / "root/v1/locks/future"));
+}
+
+TEST_CASE("a clock that is some seconds behind the file server's changes nothing") {
+  Filled filled(10);
+  age(filled.path(9), -20);
+  (void)filled.cache.root.evict("v1/cubins", 999);
+  CHECK(filled.left() == "23456789");
 }
 
 TEST_CASE("a file that can't be removed is one warning, and the next is tried") {

@@ -198,6 +198,17 @@ TEST_CASE("a lock file that is not right is not locked: alone, with one warning"
     CHECK_FALSE(cache.root.lock("a", Seconds(5)));
     CHECK(cache.journal.warnings() == 1);
     CHECK(cache.journal.says(path));
+    CHECK(cache.journal.says("going on without a lock"));
+    // Files are kept all the same, and to look for them is no second reason to warn.
+    CHECK(cache.root.publish("v1/x.json", "bytes"));
+    CHECK(cache.root.kept().files == 1);
+    CHECK(cache.journal.warnings() == 1);
+    // Another wrong one is another culprit.
+    REQUIRE(::mkfifo((scratch / "root/v1/locks/b").c_str(), 0600) == 0);
+    CHECK_FALSE(cache.root.lock("b", Seconds(5)));
+    CHECK(cache.journal.warnings() == 2);
+    const auto found = cache.root.verify([](const std::string &, std::string_view) { return std::string(); });
+    CHECK(std::ranges::any_of(found, [&](const auto &f) { return f.path == path && !f.problem.empty(); }));
   }
 }
 

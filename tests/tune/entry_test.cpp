@@ -201,6 +201,18 @@ TEST_CASE("entry: a winner that was not timed is refused, even if its checksum f
   CHECK(refusal(resealed(json)) == "the winner of layout class any is no candidate that was timed");
 }
 
+TEST_CASE("entry: what is refused is told in our own words, a size of 2^63 as it is") {
+  for (const Json &other : {Json(), Json::array(), Json("x"), Json(3)}) {
+    auto json = Json::parse(text());
+    json["provenance"] = other;
+    CHECK(refusal(resealed(json)) == "\"provenance\" is no object");
+    CHECK(refusal(json.dump()) == "its checksum does not match what it says");
+  }
+  auto json = Json::parse(text());
+  json["sizes"].front() = 9223372036854775808U;
+  CHECK(refusal(resealed(json)) == "\"" + json["sizes"].begin().key() + "\" is 9223372036854775808");
+}
+
 TEST_CASE("entry: a number that no int can hold wraps around to no tunable") {
   for (const Json &number :
        {Json(18446744073709551612U), Json(9223372036854775808U), Json(4294967300), Json(-4294967292)}) {

@@ -1,0 +1,139 @@
+#include "api/file_checks.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/bounded_json.h"
+#include "base/error.h"
+#include "ops/registry.h"
+#include "store/cubin_store.h"
+#include "tune/config_json.h"
+#include "tune/entry.h"
+#include "tune/entry_place.h"
+
+namespace msj::api {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// ---- entries -------------------------------------------------------------------------------------------------------
+
+// A config that a lookup would refuse; "" too for entries of another version, which no lookup takes.
+std::string config_problem(ops::Pipeline &pipeline, const Json &entry) {
+  const Json &key = entry.at("key");
+  const ops::Op *op = ops::find_op(key.at("op").get<std::string>());
+  if (op == nullptr || key.at("tuning_epoch") != op->spec->tuning_epoch ||
+      key.at("bucket").at("version") != pipeline.tuner().buckets().version()) {
+    return {};
+  }
+  const auto dtype = dtype_from(key.at("dtypes").front().get<std::string>());
+  const tune::CandidateSpace &space = pipeline.tuner().space(*op->spec);
+  for (const Layout layout : kLayouts) {
+    const auto config = tune::config_from_json(entry.at(layout == Layout::any ? "config_any" : "config"));
+    if (!config || !dtype || space.contains(*config, *dtype, layout)) continue;
+    return fmt::format("has a config for {} ({}) that is no candidate any more", name(layout), to_string(*config));
+  }
+  return {};
+}
+
+// ---- cubins --------------------------------------------------------------------------------------------------------
+
+// The index of the one of that name, or an exception as for any JSON of another shape.
+template <typename Spec>
+std::size_t index_of(std::span<const Spec> specs, const std::string &name) {
+  const int index = find_named(specs, std::string_view(name));
+  if (index < 0) throw_error(MSJ_ERROR_IO, "'{}' is unknown", name);
+  return static_cast<std::size_t>(index);
+}
+
+// The specialization that a key text describes. Throws for a text that no specialization of this library has.
+jit::Specialization specialization_of(const Json &key) {
+  jit::Specialization described;
+  const ops::Op *op = ops::find_op(key.at("op").get<std::string>());
+  if (op == nullptr) throw_error(MSJ_ERROR_IO, "its op is unknown");
+  const OpSpec &spec = *op->spec;
+  described.op = &spec;
+  described.config.path = key.at("path").get<std::string>();
+  (void)index_of(spec.paths, described.config.path);
+  described.architecture = cuda::parse_architecture(key.at("architecture").get<std::string>());
+  described.layout = key.at("layout") == name(Layout::any) ? Layout::any : Layout::aligned16;
+  for (const Json &feature : key.at("features")) {
+    described.features |= FeatureSet{1} << index_of(spec.features, feature.get<std::string>());
+  }
+  const Json &dtypes = key.at("dtypes");
+  for (std::size_t i = 0; i < spec.operands.size(); ++i) {
+    const auto dtype = dtype_from(dtypes.at(i).get<std::string>());
+    if (!dtype) throw_error(MSJ_ERROR_IO, "a dtype is unknown");
+    described.dtypes[i] = *dtype;
+  }
+  const Json sizes = key.value("static_sizes", Json::object());
+  for (const auto &[size, value] : sizes.items()) {
+    described.static_sizes[index_of(spec.sizes, size)] = value.get<std::int64_t>();
+  }
+  const Json config = key.value("config", Json::object());
+  for (const auto &[tunable, value] : config.items()) {
+    described.config.tunables[tunable] = value.get<int>();
+  }
+  return described;
+}
+
+constexpr const char *kAnotherKey = "was made from another specialization than its name says";
+
+// Of a cubin that this version of the library made.
+std::string name_problem(ops::Pipeline &pipeline, const store::CubinFile &file, const Json &key,
+                         const Json &provenance) {
+  try {
+    const jit::Specialization described = specialization_of(key);
+    if (described.key() != file.key) return kAnotherKey;
+    jit::Specializer &specializer = pipeline.specializer();
+    if (provenance.value("source_hash", "") != specializer.source_hash(described)) return {};  // of a kernel folder
+    return specializer.hash_of(described) == file.hash ? std::string() : kAnotherKey;
+  } catch (const Error &error) {
+    return error.status() == MSJ_ERROR_IO ? kAnotherKey : std::string();
+  } catch (const Json::exception &) {
+    return kAnotherKey;
+  }
+}
+
+}  // namespace
+
+std::string entry_file_problem(ops::Pipeline &pipeline, const std::string &relative, std::string_view bytes) {
+  if (std::string problem = tune::entry_problem(bytes); !problem.empty()) return "is no autotune entry: " + problem;
+  const std::string place = fmt::format("{}/{}", store::kFormat, tune::entry_place(bytes));
+  if (relative != place) return fmt::format("is not where it belongs: at {}", place);
+  return config_problem(pipeline, Json::parse(bytes));
+}
+
+std::string cubin_texts_problem(ops::Pipeline &pipeline, const store::CubinFile &file) {
+  std::string why;
+  const Json key = parse_bounded_json(file.key, kMaxCubinTextDepth, why);
+  if (!why.empty()) return "has a key text that is none: " + why;
+  // Of the kernels that `bench` measures against, which are no op's: the file.
+  const bool of_file = key.is_object() && key.contains("file");
+  for (const char *field : {of_file ? "file" : "op", "architecture"}) {
+    if (!key.is_object() || !key.contains(field) || !key.at(field).is_string()) {
+      return fmt::format("has a key text that is none: it is no JSON object with \"{}\" as text", field);
+    }
+  }
+  const Json provenance = parse_bounded_json(file.provenance, kMaxCubinTextDepth, why);
+  if (!why.empty()) return "has a provenance that is none: " + why;
+  if (!provenance.is_object()) return "has a provenance that is none: it is no JSON object";
+  if (of_file) return {};
+  const auto library = provenance.find("library");
+  if (library == provenance.end() || *library != msj_version()) return {};
+  return name_problem(pipeline, file, key, provenance);
+}
+
+std::string file_problem(ops::Pipeline &pipeline, const std::string &relative, std::string_view bytes) {
+  if (relative.starts_with(fmt::format("{}/cubins/", store::kFormat))) {
+    return store::cubin_problem(relative, bytes,
+                                [&](const store::CubinFile &file) { return cubin_texts_problem(pipeline, file); });
+  }
+  if (relative.starts_with(fmt::format("{}/locks/", store::kFormat))) return {};
+  if (relative.ends_with(".json")) return entry_file_problem(pipeline, relative, bytes);
+  return "no file of this cache has such a name";
+}
+
+}  // namespace msj::api

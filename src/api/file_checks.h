@@ -1,0 +1,23 @@
+// What a lookup would refuse of the cache's files, for those that have no call in hand: `cache verify`, inspect,
+// doctor.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "ops/pipeline.h"
+
+namespace msj::api {
+
+// What is wrong with a file of the cache, by its place below a layer's root and its bytes; "" if nothing.
+[[nodiscard]] std::string file_problem(ops::Pipeline &pipeline, const std::string &relative, std::string_view bytes);
+[[nodiscard]] std::string entry_file_problem(ops::Pipeline &pipeline, const std::string &relative,
+                                             std::string_view bytes);
+// Whether a sound cubin file's texts are readable, and the key text that of the specialization that its name is for. A
+// cubin of another version of the library, or of other sources, has a name that this one can't make: it is let pass.
+[[nodiscard]] std::string cubin_texts_problem(ops::Pipeline &pipeline, const store::CubinFile &file);
+
+// The texts of a cubin file are nested less deep.
+inline constexpr int kMaxCubinTextDepth = 8;
+
+}  // namespace msj::api
