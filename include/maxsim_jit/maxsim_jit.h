@@ -84,7 +84,7 @@ enum {
   MSJ_DENSE_FORWARD_D = 1,         /* [Nd, Ld, d] */
   MSJ_DENSE_FORWARD_Q_MASK = 2,    /* [Nq, Lq] bool, uint8 or int8, nonzero keeps; optional: feature q_mask */
   MSJ_DENSE_FORWARD_D_MASK = 3,    /* [Nd, Ld] likewise; optional: feature d_mask */
-  MSJ_DENSE_FORWARD_D_LENGTHS = 4, /* [Nd] int32, tokens past it do not exist; optional, no feature */
+  MSJ_DENSE_FORWARD_D_LENGTHS = 4, /* [Nd] int32, tokens past it do not exist, below 0 is 0; optional, no feature */
   MSJ_DENSE_FORWARD_SCORES = 5,    /* [Nq, Nd] float32, result */
   MSJ_DENSE_FORWARD_ARGMAX = 6,    /* [Nq, Nd, Lq] int32, result, optional: feature save_argmax */
   MSJ_DENSE_FORWARD_OPERANDS = 7
