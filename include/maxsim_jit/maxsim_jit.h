@@ -333,8 +333,8 @@ MSJ_API msj_status msj_describe(char **json);
 MSJ_API msj_status msj_doctor(msj_context *context, char **json);
 
 enum { MSJ_CACHE_PATH = 0, MSJ_CACHE_VERIFY = 1, MSJ_CACHE_CLEAR = 2 };
-/* "maxsim-jit/cache/1": the directories, and how many files this context could and could not keep there; every file
- * that is no valid entry or cubin; or what was removed. */
+/* "maxsim-jit/cache/1": the directories (one whose name is no UTF-8 has its bytes in "path_hex"), and how many files
+ * this context could and could not keep there; every file that is no valid entry or cubin; or what was removed. */
 MSJ_API msj_status msj_cache(msj_context *context, int32_t action, char **json);
 MSJ_API void msj_string_free(char *string);
 

@@ -11,11 +11,29 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+bool is_utf8(const std::string &text) {
+  try {
+    (void)Json(text).dump();
+    return true;
+  } catch (const Json::exception &) {
+    return false;
+  }
+}
+
+Json layer_json(const std::string &path, bool writable) {
+  Json layer = {{"path", path}, {"writable", writable}};
+  if (is_utf8(path)) return layer;
+  std::string hex;
+  for (const char byte : path) hex += fmt::format("{:02x}", static_cast<unsigned char>(byte));
+  layer["path_hex"] = hex;
+  return layer;
+}
+
 Json document(ops::Pipeline &pipeline) {
   Json json = {{"schema", "maxsim-jit/cache/1"}, {"layers", Json::array()}};
   bool writable = !pipeline.settings().cache_dir.empty();
   for (const std::string &path : pipeline.root().layers()) {
-    json["layers"].push_back({{"path", path}, {"writable", writable}});
+    json["layers"].push_back(layer_json(path, writable));
     writable = false;
   }
   return json;

@@ -1,6 +1,8 @@
 // `cache path|verify|clear`: where the cache is, whether every file in it can be trusted, and how to be rid of it.
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <charconv>
 #include <memory>
 
 #include "cli/commands.h"
@@ -17,11 +19,27 @@ struct CacheOptions {
   std::int32_t action = MSJ_CACHE_PATH;
 };
 
-// One path a line, the writable layer first, so that scripts can use it.
+// The path's own bytes, which JSON can't hold if they are no UTF-8.
+std::string bytes_of_path(const Json &layer) {
+  const std::string hex = layer.value("path_hex", "");
+  if (hex.empty()) return layer.at("path").get<std::string>();
+  std::string bytes;
+  for (std::size_t i = 0; i + 1 < hex.size(); i += 2) {
+    unsigned byte = 0;
+    std::from_chars(&hex[i], &hex[i] + 2, byte, 16);
+    bytes += static_cast<char>(byte);
+  }
+  return bytes;
+}
+
+// One path a line, the writable layer first: as it is, so that scripts can use it, but to a terminal nothing that it
+// would obey.
 std::string path_text(const Json &document) {
+  const bool to_terminal = ::isatty(STDOUT_FILENO) == 1;
   std::string text;
   for (const Json &layer : document.at("layers")) {
-    text += fmt::format("{}{}\n", printable(layer.at("path").get<std::string>()),
+    const std::string path = bytes_of_path(layer);
+    text += fmt::format("{}{}\n", to_terminal ? printable(path) : path,
                         layer.value("writable", false) ? "" : " (read-only)");
   }
   return text;

@@ -17,6 +17,7 @@ namespace msj::store {
 namespace {
 
 constexpr std::string_view kLocks = "v1/locks";
+constexpr std::string_view kCubinFolder = "v1/cubins";
 constexpr std::string_view kCubinEnding = ".cubin";
 constexpr int kAttempts = 3;  // where a directory vanishes under our hands: another process cleared the cache
 
@@ -243,8 +244,11 @@ CacheRoot::Kept CacheRoot::kept() {
   for (const auto &[relative, file] : known) {
     const bool is_there = std::ranges::binary_search(there, relative);
     kept.files += is_there && file.published ? 1 : 0;
-    if (relative.ends_with(kCubinEnding)) gone.known_bytes += file.bytes;
-    if (!is_there && gone.files++ == 0) gone.not_seen = looking_problem(relative);
+    const std::int64_t counted = relative.ends_with(kCubinEnding) ? file.bytes : 0;
+    gone.known_bytes += counted;
+    if (is_there) continue;
+    gone.bytes += counted;
+    if (gone.files++ == 0) gone.not_seen = looking_problem(relative);
   }
   kept.failed += gone.files;
   if (gone.files > 0 && kept.problem.empty()) kept.problem = gone_problem(gone);
@@ -265,20 +269,21 @@ std::string CacheRoot::looking_problem(const std::string &relative) {
   return fmt::format("{} can't be listed, or holds it as something that is no file", folder.path);
 }
 
-// Eviction goes down to 7/8 of the cap. Only where the cubins that this object knows do not fit there it is sure to be
-// the cap's doing; else others may have cleared the cache, or filled it.
-std::string CacheRoot::gone_problem(const Gone &gone) const {
+// Eviction goes down to 7/8 of the cap, and no further than it must. So the cap is not to blame where what lies there
+// now and what is gone would fit in that; where all that this object knows does not, no other process is.
+std::string CacheRoot::gone_problem(const Gone &gone) {
   constexpr std::int64_t kMegabyte = std::int64_t{1} << 20;
   if (!gone.not_seen.empty()) return fmt::format("{} can't be found: {}", gone.files, gone.not_seen);
   const std::int64_t needed = gone.known_bytes * 8 / 7;
-  if (needed <= limit_bytes_) {
-    return fmt::format(
-        "{} are no longer in {}, though all of them fit there (MAXSIM_JIT_CACHE_LIMIT_MB is {}): it was "
-        "cleared, or the room went to others",
-        gone.files, layers_.front().path, limit_bytes_ / kMegabyte);
+  const Opened folder = open_folder(layers_.front(), kCubinFolder, Missing::leave);
+  const std::int64_t there = folder ? counted_bytes(*files_, folder) : 0;
+  if ((there + gone.bytes) * 8 / 7 <= limit_bytes_) {
+    return fmt::format("{} are no longer in {}: the cache was cleared meanwhile", gone.files, layers_.front().path);
   }
-  return fmt::format("the cache's size cap removed {} again: MAXSIM_JIT_CACHE_LIMIT_MB is {}, and all of them need {}",
-                     gone.files, limit_bytes_ / kMegabyte, (needed + kMegabyte - 1) / kMegabyte);
+  const std::string cap = fmt::format("the cache's size cap removed {} again: MAXSIM_JIT_CACHE_LIMIT_MB is {}",
+                                      gone.files, limit_bytes_ / kMegabyte);
+  if (needed <= limit_bytes_) return cap + ", and most of it is taken by other files";
+  return fmt::format("{}, and all of them need {}", cap, (needed + kMegabyte - 1) / kMegabyte);
 }
 
 std::string CacheRoot::publish_problem(const std::string &relative, std::string_view bytes) {

@@ -143,10 +143,11 @@ class CacheRoot {
   void forget(const std::string &relative);
   struct Gone {
     std::int64_t files = 0;
+    std::int64_t bytes = 0;        // of the cubins among them
     std::int64_t known_bytes = 0;  // of all cubins that are known, gone or not
     std::string not_seen;          // why the first of them can't be looked for; "": it isn't there
   };
-  [[nodiscard]] std::string gone_problem(const Gone &gone) const;
+  [[nodiscard]] std::string gone_problem(const Gone &gone);
   [[nodiscard]] std::string looking_problem(const std::string &relative);
 
   std::mutex kept_mutex_;  // guards what follows

@@ -38,6 +38,9 @@ struct timespec last_use(const struct stat &status) {
   return status.st_mtim.tv_sec > std::time(nullptr) + kSkewSeconds ? timespec{0, 0} : status.st_mtim;
 }
 
+// The others are not ours: neither counted nor removed.
+bool counts(const Visit &visit) { return is_temporary(visit.name) || visit.name.ends_with(".cubin"); }
+
 bool is_gone(int removed) { return removed == 0 || removed == -ENOENT; }
 
 std::vector<Kept> files_below(Files &files, const Opened &folder, const std::string &relative,
@@ -46,7 +49,7 @@ std::vector<Kept> files_below(Files &files, const Opened &folder, const std::str
   const auto on_file = [&](const Visit &visit) {
     if (is_leftover(visit) && is_gone(files.remove(visit.folder.handle.get(), visit.name))) return;
     const struct timespec used = last_use(visit.status);
-    if (!is_temporary(visit.name) && !visit.name.ends_with(".cubin")) return;  // not ours: neither counted nor removed
+    if (!counts(visit)) return;
     kept.push_back({used.tv_sec, used.tv_nsec, visit.relative, visit.status.st_size});
   };
   walk(files, folder, relative, {.file = on_file, .refused = eviction.refused});
@@ -87,6 +90,13 @@ std::int64_t evict_files(Files &files, const Opened &folder, const std::string &
     const std::string_view below = std::string_view(file.relative).substr(relative.empty() ? 0 : relative.size() + 1);
     if (remove_below(files, folder, below, eviction)) total -= file.bytes;
   }
+  return total;
+}
+
+std::int64_t counted_bytes(Files &files, const Opened &folder) {
+  std::int64_t total = 0;
+  const auto on_file = [&](const Visit &visit) { total += counts(visit) ? visit.status.st_size : 0; };
+  walk(files, folder, {}, {.file = on_file, .refused = [](const Opened &) {}});
   return total;
 }
 

@@ -26,6 +26,9 @@ struct Eviction {
 // remain.
 std::int64_t evict_files(Files &files, const Opened &folder, const std::string &relative, const Eviction &eviction);
 
+// What counts against the limit below `folder`: cubins and temporaries.
+[[nodiscard]] std::int64_t counted_bytes(Files &files, const Opened &folder);
+
 // Removes lock files older than a day that nobody holds.
 void evict_locks(Files &files, const Opened &folder);
 
