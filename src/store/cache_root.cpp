@@ -278,7 +278,7 @@ std::string CacheRoot::gone_problem(const Gone &gone) {
   const Opened folder = open_folder(layers_.front(), kCubinFolder, Missing::leave);
   const std::int64_t there = folder ? counted_bytes(*files_, folder) : 0;
   if ((there + gone.bytes) * 8 / 7 <= limit_bytes_) {
-    return fmt::format("{} are no longer in {}: the cache was cleared meanwhile", gone.files, layers_.front().path);
+    return fmt::format("{} are no longer in {}: another process removed them", gone.files, layers_.front().path);
   }
   const std::string cap = fmt::format("the cache's size cap removed {} again: MAXSIM_JIT_CACHE_LIMIT_MB is {}",
                                       gone.files, limit_bytes_ / kMegabyte);

@@ -204,7 +204,7 @@ TEST_CASE("what others removed, or nobody can look for, is not blamed on the siz
     CHECK(other.root.remove("v1/cubins/aa/" + sample_cubin('a').hash + ".cubin"));
   }
   CHECK(root.kept().failed == 1);
-  CHECK(root.kept().problem == "1 are no longer in " + (scratch / "root") + ": the cache was cleared meanwhile");
+  CHECK(root.kept().problem == "1 are no longer in " + (scratch / "root") + ": another process removed them");
   REQUIRE(::chmod((scratch / "root/v1/cubins").c_str(), 0777) == 0);
   CHECK(root.kept().failed == 2);
   CHECK(root.kept().problem.starts_with("2 can't be found: " + (scratch / "root/v1/cubins is writable")));
