@@ -15,16 +15,19 @@
 #include "common/hopper/tensor_copy.cuh"
 #include "common/hopper/wgmma.cuh"
 #include "common/hopper/row_max.cuh"
+#include "common/hopper/passes.cuh"
+#include "common/hopper/query_columns.cuh"
 #include "common/hopper/forward.cuh"
 #include "common/hopper/tensor_rows.cuh"
 #include "common/hopper/half_products.cuh"
+#include "common/hopper/half_squares.cuh"
 
 namespace msj {
 
 constexpr DType type = dtype::q;
 using Element = Numeric<type>::Storage;
 
-struct DenseForward : TensorRows<DenseForward> {
+struct DenseForward : TensorRows<DenseForward, HopperForward<DenseForward>> {
   using Block = HopperForward<DenseForward>;
   static constexpr int element_bytes = 2;
   static constexpr int parts = feature::save_argmax && block_query == 256 ? 2 : 1, part_columns = block_query / parts;
@@ -42,31 +45,11 @@ struct DenseForward : TensorRows<DenseForward> {
 
   static constexpr bool prepares = feature::normalize;
 
-  // Squares of row `row` (of 16 from `first`) of a k block: this lane's half of the block's elements, row = lane % 16.
-  static __device__ __forceinline__ float add_half_squares(float sum, unsigned block, int row, int half) {
-#pragma unroll
-    for (int unit = 0; unit < 4; ++unit)
-      sum = add_squares<type>(sum,
-                              ptx::load_shared_16(block + row * row_bytes + ((half * 4 + unit) ^ (row & 7)) * 16));
-    return sum;
-  }
-
   // A column's factor.
   static __device__ __forceinline__ void prepare_column(const Args& args, const Group::Token& token, int column,
-                                                        int half, int slot, int lane) {
-    float squares = 0.0f;
-#pragma unroll 1
-    for (int k = 0; k < Block::k_blocks; ++k)
-      squares = add_half_squares(squares, Block::query_address(slot) + k * query_block_bytes, column, half);
-    squares += __shfl_xor_sync(all_lanes, squares, 16);
-    RowFactor factor{1.0f, inverse_norm(squares)};
-    if (Numeric<type>::squares_overflow && __any_sync(all_lanes, squares == infinity)) {
-      const auto* row = static_cast<const Element*>(args.q.data) + token.query * args.q.stride[0] +
-                        token.s * args.q.stride[1];
-      float scaled = token.present ? scaled_squares<type>(row, args.q.stride[2], int(args.size_d), half, 2) : 0.0f;
-      scaled += __shfl_xor_sync(all_lanes, scaled, 16);
-      if (squares == infinity) factor = large_norm_factor(scaled);
-    }
+                                                        int half, int slot, int) {
+    const RowFactor factor = HalfSquares<type>::of_query(args, token, Block::query_address(slot), Block::k_blocks,
+                                                         column, half);
     if (half == 0) Block::small().query_extras[slot].factor[column] = factor;
   }
 
@@ -80,7 +63,7 @@ struct DenseForward : TensorRows<DenseForward> {
       if constexpr (feature::normalize) {
 #pragma unroll
         for (int box = 0; box < Block::stage_boxes; ++box)
-          squares = add_half_squares(squares, documents + box * box_bytes, warp * 16 + lane % 16, lane / 16);
+          squares = HalfSquares<type>::add(squares, documents + box * box_bytes, warp * 16 + lane % 16, lane / 16);
       }
     });
     if (feature::normalize && part == 0) {

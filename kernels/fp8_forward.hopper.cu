@@ -1,9 +1,6 @@
 // fp8_forward, hopper path (sm_90a): score[i, j] = sum over s of scale_q[i, s] * max over t of (scale_d[j, t] * <Q, D>)
-// on e4m3 and e5m2. The block is common/hopper/forward.cuh's; what its rows are is here.
-//
-//   D rows: a document token's scale lies beside its tile (cp.async), a factor per finished row
-//   Q rows: a query token's scale lies beside its column, a factor after the max
-//   one for all: read on the device; of D it is a factor after the max as well, if no other value can overtake by it
+// on e4m3 and e5m2. The block is common/hopper/forward.cuh's; what its rows are is here, scales are
+// common/hopper/fp8_scales.cuh's.
 //
 // 256 columns are scored in parts, one after the other from the same stages: maxima and one part's sums fit the
 // registers. While a scorer adds and compares, the other one of the multiprocessor has the tensor cores.
@@ -19,12 +16,15 @@
 #include "common/hopper/tensor_copy.cuh"
 #include "common/hopper/wgmma.cuh"
 #include "common/hopper/row_max.cuh"
+#include "common/hopper/passes.cuh"
+#include "common/hopper/query_columns.cuh"
+#include "common/hopper/fp8_scales.cuh"
 #include "common/hopper/forward.cuh"
 #include "common/hopper/tensor_rows.cuh"
 
 namespace msj {
 
-struct Fp8Forward : TensorRows<Fp8Forward> {
+struct Fp8Forward : TensorRows<Fp8Forward, HopperForward<Fp8Forward>>, Fp8Scales {
   using Block = HopperForward<Fp8Forward>;
   static constexpr int element_bytes = 1;
   static constexpr int sum_steps = 2;  // of 32 that the tensor cores add up
@@ -34,30 +34,8 @@ struct Fp8Forward : TensorRows<Fp8Forward> {
   using Tile = WarpgroupTile<part_columns>;
   using Maxima = RowMax<Tile, feature::save_argmax>;
 
-  static constexpr int query_extra_bytes = 4, row_extra_bytes = 4;
-  struct QueryExtras {
-    float scale[feature::scale_q_per_token ? block_query : 1];
-  };
-  struct RowExtras {
-    float scale[feature::scale_d_per_token ? tile_rows : 1];
-  };
-
-  float query_scale = 1.0f;     // for all of Q, unless each token has its own
-  float document_scale = 1.0f;  // for all of D, after the max
-  float row_scale = 1.0f;       // for all of D, before it
-
-  // A positive finite factor keeps the order of values, so that max commutes with it.
-  __device__ __forceinline__ explicit Fp8Forward(const Args& args) {
-    if (!feature::scale_q_per_token) query_scale = scale_at(args.scale_q, 0, 0);
-    if (!feature::scale_d_per_token) {
-      const float scale = scale_at(args.scale_d, 0, 0);
-      (scale > 0.0f && scale < infinity ? document_scale : row_scale) = scale;
-    }
-  }
-
-  static __device__ __forceinline__ float scale_at(const Operand<2>& scale, long long row, long long token) {
-    return scale.data ? static_cast<const float*>(scale.data)[row * scale.stride[0] + token * scale.stride[1]] : 1.0f;
-  }
+  using Fp8Scales::copy_rows;
+  using Fp8Scales::Fp8Scales;
 
   // --- load ----------------------------------------------------------------------------------------------------------
 
@@ -66,21 +44,7 @@ struct Fp8Forward : TensorRows<Fp8Forward> {
 
   static __device__ __forceinline__ void prepare_column(const Args& args, const Group::Token& token, int column,
                                                         int half, int slot, int) {
-    if (half == 0)
-      Block::small().query_extras[slot].scale[column] =
-          token.present ? scale_at(args.scale_q, token.query, token.s) : 1.0f;
-  }
-
-  static __device__ __forceinline__ void copy_rows(const Args& args, const Document& document, int first_t,
-                                                   RowExtras& extras, int lane) {
-    const auto* scale = static_cast<const float*>(args.scale_d.data) + document.index * args.scale_d.stride[0];
-#pragma unroll
-    for (int row = lane; row < tile_rows; row += 32) {
-      const int t = first_t + row;
-      const bool present = t < document.length;
-      ptx::copy_4_if(ptx::shared_address(&extras.scale[row]), present ? scale + t * args.scale_d.stride[1] : scale,
-                     present);
-    }
+    if (half == 0) Block::small().query_extras[slot].scale[column] = of_query(args, token);
   }
 
   // --- score ---------------------------------------------------------------------------------------------------------
@@ -121,8 +85,7 @@ struct Fp8Forward : TensorRows<Fp8Forward> {
   // A finished part: scales, then masked and absent rows, then the running max.
   __device__ __forceinline__ void finish_part(Tile& tile, const Rows& rows, int first_t, int warp, int lane,
                                               Maxima& maxima) const {
-    // 0 times a negative scale is +0, as ties are told by their bits; nothing else depends on the sign of a zero.
-    if (feature::scale_d_per_token || feature::save_argmax || row_scale != 1.0f) {
+    if (multiplies_rows()) {
 #pragma unroll
       for (int i = 0; i < Tile::rows; ++i)
 #pragma unroll
@@ -195,10 +158,8 @@ struct Fp8Forward : TensorRows<Fp8Forward> {
     return first_active;
   }
 
-  // The query token's value with its factors.
   __device__ __forceinline__ float factored(int column, Best<feature::save_argmax>& best, int, int slot) const {
-    const float value = feature::scale_d_per_token ? best.value : best.value * document_scale;
-    return value * (feature::scale_q_per_token ? Block::small().query_extras[slot].scale[column] : query_scale);
+    return Fp8Scales::factored(best.value, Block::small().query_extras[slot], column);
   }
 };
 

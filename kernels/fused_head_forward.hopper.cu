@@ -409,9 +409,9 @@ __device__ __forceinline__ void score_block(const Document& document, Fragments&
     for (int step = 0; step < out_steps; ++step)
 #pragma unroll
       for (int i = 0; i < together; ++i)
-        ptx::multiply_64<type, block_query>(
+        ptx::multiply_64<type, type, block_query>(
             tile[i].value, e.word[first + i][step],
-            ptx::matrix_descriptor(queries, step / 4 * query_block_bytes + step % 4 * 32));
+            ptx::matrix_descriptor(queries, step / 4 * query_block_bytes + step % 4 * 32), true);
     ptx::products_commit();
     ptx::products_wait<0>();
 #pragma unroll

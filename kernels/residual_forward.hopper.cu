@@ -19,6 +19,8 @@
 #include "common/hopper/tensor_copy.cuh"
 #include "common/hopper/wgmma.cuh"
 #include "common/hopper/row_max.cuh"
+#include "common/hopper/passes.cuh"
+#include "common/hopper/query_columns.cuh"
 #include "common/hopper/forward.cuh"
 #include "common/hopper/half_products.cuh"
 
@@ -220,7 +222,7 @@ struct ResidualHopper {
     for (int at = (loader * 32 + lane) * line; at < bytes; at += loaders * 32 * line) ptx::prefetch_to_l2(first + at);
   }
 
-  static __device__ __forceinline__ void load_documents(const Args& args, const Walk& walk, int scorer, int loader,
+  static __device__ __forceinline__ void load_documents(const Args& args, const Walk<scorers>& walk, int scorer, int loader,
                                                         int lane) {
     typename Block::Place place;
     Spans<Span> spans(args, walk.first + scorer);

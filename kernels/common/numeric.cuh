@@ -75,12 +75,19 @@ __device__ __forceinline__ float add_squares(float sum, uint4 v) {
   }
 }
 
-// The sum over the `width` lanes of an aligned group, the same bits in each of them.
+// Each sum over the `width` lanes of an aligned group, the same bits in each of them.
+template <int width, int count>
+__device__ __forceinline__ void lanes_sums(float (&x)[count]) {
+#pragma unroll
+  for (int mask = 1; mask < width; mask *= 2)
+#pragma unroll
+    for (int i = 0; i < count; ++i) x[i] += __shfl_xor_sync(all_lanes, x[i], mask);
+}
 template <int width>
 __device__ __forceinline__ float lanes_sum(float x) {
-#pragma unroll
-  for (int mask = 1; mask < width; mask *= 2) x += __shfl_xor_sync(all_lanes, x, mask);
-  return x;
+  float sum[1] = {x};
+  lanes_sums<width>(sum);
+  return sum[0];
 }
 
 }  // namespace msj

@@ -2,6 +2,7 @@
 
 #include "ops/forward_geometry.h"
 #include "ops/hopper_geometry.h"
+#include "ops/query_rows_geometry.h"
 #include "ops/table_words.h"
 
 namespace msj::ops {
@@ -114,7 +115,23 @@ LaunchList hopper_geometry(const GeometryQuery &query) {
                        static_cast<int>(query.static_sizes[d]), query.sm_count);
 }
 
-constexpr std::array<PathSpec, 2> kPaths = {{
+// ---- hopper_queries path -------------------------------------------------------------------------------------------
+
+constexpr HopperRows kQueryRows = {.element_bytes = 2, .query_extra_bytes = 8, .row_extra_bytes = 8};
+
+std::string query_rows_path_admission(const ConfigQuery &query) {
+  if (query.dtypes[0] == DType::f32) return "the hopper_queries path takes bf16 and f16";
+  return query_rows_admission(query_rows_tile(query.config), kQueryRows, static_cast<int>(query.bucket_sizes[d]),
+                              query.limits.shared_bytes_per_block);
+}
+
+LaunchList query_rows_geometry(const GeometryQuery &query) {
+  return query_rows_launch(query_rows_tile(query.config), kQueryRows,
+                           {query.sizes[Nq], query.sizes[Nd], query.sizes[Lq]}, static_cast<int>(query.static_sizes[d]),
+                           query.sm_count);
+}
+
+constexpr std::array<PathSpec, 3> kPaths = {{
     {.name = "portable",
      .tunables = kForwardTunables,
      .entries = kEntries,
@@ -130,6 +147,14 @@ constexpr std::array<PathSpec, 2> kPaths = {{
      .admission = hopper_path_admission,
      .geometry = hopper_geometry,
      .tensor_maps = kTensorMaps},
+    {.name = "hopper_queries",
+     .tunables = kQueryRowsTunables,
+     .entries = kEntries,
+     .min_compute_capability = 90,
+     .max_compute_capability = 90,
+     .admission = query_rows_path_admission,
+     .geometry = query_rows_geometry,
+     .tensor_maps = kTensorMaps},
 }};
 
 static_assert(valid(kSizes, kParams, kPaths));
@@ -143,7 +168,7 @@ const OpSpec &dense_forward_spec() {
       .id = MSJ_DENSE_FORWARD,
       .name = "dense_forward",
       .doc = "MaxSim of bf16, fp16 or fp32 token vectors",
-      .tuning_epoch = 4,  // 2: the hopper path came; 3: swept with norms; 4: masks are branches
+      .tuning_epoch = 5,  // 2: the hopper path came; 3: swept with norms; 4: masks are branches; 5: hopper_queries came
       .sizes = kSizes,
       .operands = kOperands,
       .features = kFeatures,

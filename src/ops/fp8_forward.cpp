@@ -2,6 +2,7 @@
 
 #include "ops/forward_geometry.h"
 #include "ops/hopper_geometry.h"
+#include "ops/query_rows_geometry.h"
 #include "ops/table_words.h"
 
 namespace msj::ops {
@@ -130,7 +131,22 @@ LaunchList hopper_geometry(const GeometryQuery &query) {
                        static_cast<int>(query.static_sizes[d]), query.sm_count);
 }
 
-constexpr std::array<PathSpec, 2> kPaths = {{
+// ---- hopper_queries path -------------------------------------------------------------------------------------------
+
+constexpr HopperRows kQueryRows = {.element_bytes = 1, .query_extra_bytes = 4, .row_extra_bytes = 4};
+
+std::string query_rows_path_admission(const ConfigQuery &query) {
+  return query_rows_admission(query_rows_tile(query.config), kQueryRows, static_cast<int>(query.bucket_sizes[d]),
+                              query.limits.shared_bytes_per_block);
+}
+
+LaunchList query_rows_geometry(const GeometryQuery &query) {
+  return query_rows_launch(query_rows_tile(query.config), kQueryRows,
+                           {query.sizes[Nq], query.sizes[Nd], query.sizes[Lq]}, static_cast<int>(query.static_sizes[d]),
+                           query.sm_count);
+}
+
+constexpr std::array<PathSpec, 3> kPaths = {{
     {.name = "portable",
      .tunables = kForwardTunables,
      .entries = kEntries,
@@ -147,6 +163,14 @@ constexpr std::array<PathSpec, 2> kPaths = {{
      .admission = hopper_path_admission,
      .geometry = hopper_geometry,
      .tensor_maps = kTensorMaps},
+    {.name = "hopper_queries",
+     .tunables = kQueryRowsTunables,
+     .entries = kEntries,
+     .min_compute_capability = 90,
+     .max_compute_capability = 90,
+     .admission = query_rows_path_admission,
+     .geometry = query_rows_geometry,
+     .tensor_maps = kTensorMaps},
 }};
 
 static_assert(valid(kSizes, kParams, kPaths));
@@ -160,7 +184,7 @@ const OpSpec &fp8_forward_spec() {
       .id = MSJ_FP8_FORWARD,
       .name = "fp8_forward",
       .doc = "MaxSim of fp8 token vectors with scales",
-      .tuning_epoch = 3,  // 2: the hopper path came; 3: swept with a mask and scales
+      .tuning_epoch = 4,  // 2: the hopper path came; 3: swept with a mask and scales; 4: hopper_queries came
       .sizes = kSizes,
       .operands = kOperands,
       .features = kFeatures,

@@ -98,19 +98,25 @@ std::string hopper_admission(const HopperTile &tile, const HopperRows &rows, int
       shared_limit_bytes);
 }
 
-LaunchList hopper_launch(const HopperTile &tile, const HopperRows &rows, const HopperSizes &sizes, int static_d,
+std::int64_t hopper_grid(int block_query, int documents_at_once, int persistent, const HopperSizes &sizes,
                          int sm_count) {
-  LaunchList list;
-  if (sizes.Nq == 0 || sizes.Nd == 0) return list;
+  if (sizes.Nq == 0 || sizes.Nd == 0) return 0;
   constexpr std::int64_t most = 2147483647;
   const std::int64_t padded = std::max<std::int64_t>(round_up(sizes.Lq, std::int64_t{8}), 8);
-  const std::int64_t fitting = std::max<std::int64_t>(tile.block_query / padded, 1);  // whole queries per block
+  const std::int64_t fitting = std::max<std::int64_t>(block_query / padded, 1);  // whole queries per block
   const std::int64_t lanes = std::min(divide_up(sizes.Nq, fitting), most);
-  std::int64_t rounds = std::min(divide_up(sizes.Nd, std::int64_t{tile.scorers}), most / lanes);
-  if (tile.persistent > 0)
-    rounds = std::min(rounds, std::max<std::int64_t>(std::int64_t{tile.persistent} * sm_count / lanes, 1));
+  std::int64_t rounds = std::min(divide_up(sizes.Nd, std::int64_t{documents_at_once}), most / lanes);
+  if (persistent > 0) rounds = std::min(rounds, std::max<std::int64_t>(std::int64_t{persistent} * sm_count / lanes, 1));
+  return lanes * rounds;
+}
+
+LaunchList hopper_launch(const HopperTile &tile, const HopperRows &rows, const HopperSizes &sizes, int static_d,
+                         int sm_count) {
+  const std::int64_t grid = hopper_grid(tile.block_query, tile.scorers, tile.persistent, sizes, sm_count);
+  LaunchList list;
+  if (grid == 0) return list;
   list.add({.entry = 0,
-            .grid = lanes * rounds,
+            .grid = grid,
             .threads = hopper_threads(tile),
             .shared_bytes = static_cast<int>(hopper_memory(tile, rows, static_d).block_bytes)});
   return list;

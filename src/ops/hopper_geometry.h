@@ -57,6 +57,9 @@ std::string hopper_admission(const HopperTile &tile, const HopperRows &rows, int
 struct HopperSizes {
   std::int64_t Nq, Nd, Lq;
 };
+// Blocks of the launch: query groups times as many rounds of documents as there are, or as `persistent` asks for.
+std::int64_t hopper_grid(int block_query, int documents_at_once, int persistent, const HopperSizes &sizes,
+                         int sm_count);
 LaunchList hopper_launch(const HopperTile &tile, const HopperRows &rows, const HopperSizes &sizes, int static_d,
                          int sm_count);
 

@@ -18,6 +18,15 @@ namespace msj::gpu {
   return {*problem.op, rules.bucket(*problem.op, problem.sizes), tune::DtypeTuple(*problem.op, problem.own)};
 }
 
+[[nodiscard]] inline tune::AutotuneKey key_of(const BoundCall &call) {
+  const auto rules = tune::BucketRules::parse(tune::BucketRules::embedded());
+  std::vector<DType> own;
+  for (std::size_t i = 0; i < call.op->operands.size(); ++i) {
+    if (call.op->operands[i].dtype.kind == DtypeRule::Kind::own) own.push_back(call.dtypes[i]);
+  }
+  return {*call.op, rules.bucket(*call.op, call.sizes), tune::DtypeTuple(*call.op, own)};
+}
+
 // Candidates admitted for the key of this problem on this GPU.
 [[nodiscard]] inline tune::Admission admission_of(const OpProblem &problem) {
   return tune::admit(tune::CandidateSpace::embedded(*problem.op), key_of(problem), Gpu::get().info().limits);
@@ -80,16 +89,18 @@ class ForcedPath {
   [[nodiscard]] msj_context *get() { return session_.get(); }
   [[nodiscard]] std::vector<std::string> complaints() { return session_.complaints(); }
 
-  // Before the first call of the problem's key. False where no candidate of the path takes its key and layout class.
-  [[nodiscard]] bool force(const OpProblem &problem) {
-    const tune::Admission admission = admission_of(problem);
+  // Before the first call of the call's key. False where no candidate of the path takes its key and layout class.
+  [[nodiscard]] bool force(const maxsim_jit::Call &call) {
+    const BoundCall bound = ops::bind(*call.get(), ops::DataRule::ignored);
+    const tune::AutotuneKey key = key_of(bound);
+    const tune::Admission admission =
+        tune::admit(tune::CandidateSpace::embedded(*bound.op), key, Gpu::get().info().limits);
     tune::Entry entry;
     entry.configs = {first_of(admission, Layout::aligned16), first_of(admission, Layout::any)};
-    if (entry.configs.of(layout_of(problem)).path != path_) return false;
-    const tune::AutotuneKey key = key_of(problem);
-    entry.op = problem.op->name;
+    if (entry.configs.of(bound.layout).path != path_) return false;
+    entry.op = bound.op->name;
     entry.environment = Gpu::get().info().environment();
-    entry.sizes = problem.sizes;
+    entry.sizes = bound.sizes;
     for (const Layout layout : kLayouts) {
       entry.candidates.push_back({entry.configs.of(layout), layout, {1, 0, 1, {}}, {}});
     }
@@ -113,6 +124,59 @@ class ForcedPath {
 
   std::string path_;
   testing::Session session_;
+};
+
+// Every path of an op. The caches of their contexts are below `root`, which may be kept for others.
+class AllPaths {
+ public:
+  AllPaths(const OpSpec &op, const std::string &root) {
+    for (const PathSpec &path : op.paths) {
+      paths_.push_back(std::make_unique<ForcedPath>(fmt::format("{}/{}", root, path.name), std::string(path.name)));
+    }
+  }
+  ~AllPaths() {
+    for (const auto &path : paths_) CHECK(path->complaints() == std::vector<std::string>{});
+  }
+
+  [[nodiscard]] msj_context *any() { return paths_.front()->get(); }  // for the reference
+
+  // visit(path) for each one that takes the call; returns how many.
+  template <typename Visit>
+  int each(const maxsim_jit::Call &to_prepare, const Visit &visit) {
+    int taken = 0;
+    for (const auto &path : paths_) {
+      if (!path->force(to_prepare)) continue;
+      ++taken;
+      visit(*path);
+    }
+    return taken;
+  }
+
+  // Compiles what calls launch, on all cores. call_of(i): made to prepare.
+  template <typename CallOf>
+  void prepare(std::size_t count, const CallOf &call_of) {
+    in_parallel(count, [&](std::size_t i) {
+      const maxsim_jit::Call call = call_of(i);
+      each(call, [&](ForcedPath &path) {
+        if (msj_prepare(path.get(), call.get(), nullptr, nullptr) != MSJ_OK) {
+          throw std::runtime_error(msj_last_error());
+        }
+      });
+    });
+  }
+
+  [[nodiscard]] std::int64_t compiles() const {
+    std::int64_t sum = 0;
+    for (const auto &path : paths_) {
+      msj_counters counters{};
+      counters.struct_size = sizeof counters;
+      if (msj_stats(path->get(), &counters) == MSJ_OK) sum += counters.nvrtc_invocations;
+    }
+    return sum;
+  }
+
+ private:
+  std::vector<std::unique_ptr<ForcedPath>> paths_;
 };
 
 }  // namespace msj::gpu

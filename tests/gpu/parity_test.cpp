@@ -1,7 +1,8 @@
 // Accuracy, DESIGN section 5: every dtype and feature set on random shapes and layouts, each score within its bound of
 // float64, each argmax a maximum within rounding, every result written and nothing beside it.
 //
-// Tuning is off: all run the default config, which configs_test relates to the others bit by bit.
+// Every path that takes the problem, by its first candidate, which configs_test relates to the path's others bit by
+// bit.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -10,6 +11,7 @@
 #include <random>
 
 #include "gpu/instance.h"
+#include "gpu/op_candidates.h"
 #include "support/scratch.h"
 
 using namespace msj;
@@ -108,25 +110,30 @@ struct Worst {
 
 TEST_CASE("every dtype and feature set is within its bound of float64 on random shapes") {
   const testing::ScratchDirectory cache;
-  const maxsim_jit::Context context({.cache_dir = cache.path(), .tune = "off"});
+  AllPaths paths(ops::dense_forward_spec(), cache.path());
   const std::vector<Problem> all = problems();
-  in_parallel(all.size(), [&](std::size_t i) { maxsim_jit::prepare(context, all[i].call_to_prepare()); });
-  fmt::print("parity: {} problems, {} compiles, seed {}\n", all.size(), context.stats().nvrtc_invocations, test_seed());
+  paths.prepare(all.size(), [&](std::size_t i) { return all[i].call_to_prepare(); });
+  fmt::print("parity: {} problems, {} compiles, seed {}\n", all.size(), paths.compiles(), test_seed());
 
-  std::map<DType, Worst> worst;
+  std::map<std::pair<DType, std::string>, Worst> worst;
   double most = 0;
   for (const Problem &problem : all) {
     CAPTURE(problem.text());
     const Instance instance(problem);
-    run(context.get(), instance.call());
-    const Verdict verdict = instance.judge(false);
-    CHECK(complaint(verdict) == "");
-    worst[problem.dtype].add(problem, verdict);
+    const int taken = paths.each(problem.call_to_prepare(), [&](ForcedPath &path) {
+      CAPTURE(path.path());
+      instance.poison();
+      run(path.get(), instance.call());
+      const Verdict verdict = instance.judge(false);
+      CHECK(complaint(verdict) == "");
+      worst[{problem.dtype, path.path()}].add(problem, verdict);
+    });
+    CHECK(taken > 0);
     most = std::max(most, problem.multiply_adds());
   }
-  for (const auto &[dtype, w] : worst) {
-    fmt::print("parity: {}: {} problems, worst error / bound {:.3f}, argmax {:.3f}; at {}\n", name(dtype), w.problems,
-               w.score, w.argmax, w.where);
+  for (const auto &[which, w] : worst) {
+    fmt::print("parity: {} {}: {} problems, worst error / bound {:.3f}, argmax {:.3f}; at {}\n", name(which.first),
+               which.second, w.problems, w.score, w.argmax, w.where);
   }
   fmt::print("parity: largest problem 2^{:.1f} multiply-adds\n", std::log2(most));
 }

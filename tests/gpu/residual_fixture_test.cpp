@@ -125,7 +125,7 @@ TEST_CASE("all paths score fast-plaid's index of real text as the reference does
     const auto bounds = Index::floats_of(instance.magnitudes(gather.get())[MSJ_RESIDUAL_FORWARD_SCORES]);
     for (ForcedPath *path : {&table, &gather, &hopper}) {
       CAPTURE(path->path());
-      if (!path->force(p)) {
+      if (!path->force(p.call_to_prepare())) {
         REQUIRE(path == &hopper);  // of one architecture
         continue;
       }

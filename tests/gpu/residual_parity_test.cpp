@@ -103,25 +103,16 @@ struct Outcome {
 // All paths; their cubins stay for the cases that follow.
 class Paths {
  public:
-  Paths()
-      : table_(root() / "table", "table"), gather_(root() / "gather", "gather"), hopper_(root() / "hopper", "hopper") {}
-  ~Paths() {
-    CHECK(table_.complaints() == std::vector<std::string>{});
-    CHECK(gather_.complaints() == std::vector<std::string>{});
-    CHECK(hopper_.complaints() == std::vector<std::string>{});
-  }
-
-  [[nodiscard]] msj_context *host() { return gather_.get(); }  // for the reference
+  [[nodiscard]] msj_context *host() { return paths_.any(); }  // for the reference
 
   // Runs an instance on each path that takes its problem; judge(path, results) is "" or a complaint.
   template <typename Judge>
   void each(OpInstance &instance, Outcome &outcome, const Judge &judge) {
-    for (ForcedPath *path : {&table_, &gather_, &hopper_}) {
-      if (!path->force(instance.problem())) continue;
-      outcome.worst.emplace(path->path(), 0);
-      const std::string found = judge(path->path(), instance.run(path->get())) + instance.damage();
-      if (!found.empty()) outcome.complaint += path->path() + ": " + found + "; ";
-    }
+    paths_.each(instance.problem().call_to_prepare(), [&](ForcedPath &path) {
+      outcome.worst.emplace(path.path(), 0);
+      const std::string found = judge(path.path(), instance.run(path.get())) + instance.damage();
+      if (!found.empty()) outcome.complaint += path.path() + ": " + found + "; ";
+    });
   }
 
  private:
@@ -130,7 +121,7 @@ class Paths {
     return directory;
   }
 
-  ForcedPath table_, gather_, hopper_;
+  AllPaths paths_{op_of(MSJ_RESIDUAL_FORWARD), root().path()};
 };
 
 // Bodies run on all cores; doctest hears of it afterwards, on one.

@@ -38,85 +38,7 @@
 
 namespace msj {
 
-constexpr int block_query = config::block_query, scorers = config::scorers, query_buffers = config::query_buffers;
-using Group = QueryGroup<block_query>;
-
-constexpr int tile_rows = 64, row_bytes = 128, step_bytes = 32, box_bytes = tile_rows * row_bytes;
-constexpr int query_block_bytes = block_query * row_bytes;
-// --- the walk --------------------------------------------------------------------------------------------------------
-
-struct Pass {
-  unsigned group, first_document;  // scorer s has document first_document + s, if there is one
-  int chunk;
-};
-
-// Block b takes query groups b % lanes, + lanes, ... and documents from b / lanes, a stride of the grid apart;
-// neighbouring blocks share documents in L2. `lanes` is what the launch geometry used. Tensor maps count below 2^31.
-struct Walk {
-  unsigned groups, lanes, first, step, documents;
-  int chunks;
-
-  __device__ __forceinline__ explicit Walk(const Args& args) {
-    groups = unsigned(Group::count(args));
-    lanes = min(groups, gridDim.x);
-    first = blockIdx.x / lanes * scorers;
-    step = gridDim.x / lanes * scorers;
-    documents = unsigned(args.size_Nd);
-    chunks = Group(args, 0).chunks;
-  }
-
-  template <class Visit>
-  __device__ __forceinline__ void visit(Visit visit) const {
-    if (first >= step) return;
-#pragma unroll 1
-    for (unsigned group = blockIdx.x % lanes; group < groups; group += lanes) {
-#pragma unroll 1
-      for (unsigned document = first; document < documents; document += step) {
-#pragma unroll 1
-        for (int chunk = 0; chunk < chunks; ++chunk) visit(Pass{group, document, chunk});
-      }
-    }
-  }
-
-  // A group's next documents, the first ones after the last.
-  __device__ __forceinline__ unsigned after(const Pass& pass) const {
-    return pass.first_document + step < documents ? pass.first_document + step : first;
-  }
-  // Whether the pass is the first or the last that uses the columns in shared memory.
-  __device__ __forceinline__ bool is_first_use(const Pass& pass) const {
-    return chunks > 1 || pass.first_document == first;
-  }
-  __device__ __forceinline__ bool is_last_use(const Pass& pass) const {
-    return chunks > 1 || pass.first_document + step >= documents;
-  }
-};
-
-struct Document {
-  unsigned index;
-  int length;
-};
-
-// Where one scorer's documents are, read a document ahead so that nobody waits for it.
-template <class Span>
-struct Spans {
-  Span next, now{};
-
-  __device__ __forceinline__ Spans(const Args& args, unsigned first_document) : next(read(args, first_document)) {}
-
-  // Of the pass's document; empty where there is none, or no query token to score. `following` is the one after it.
-  __device__ __forceinline__ const Span& of(const Args& args, const Pass& pass, unsigned following) {
-    if (pass.chunk == 0) {
-      now = next;
-      next = read(args, following);
-    }
-    return now;
-  }
-
- private:
-  static __device__ __forceinline__ Span read(const Args& args, unsigned document) {
-    return document < args.size_Nd && args.size_Lq > 0 ? Span::read(args, document) : Span{};
-  }
-};
+constexpr int scorers = config::scorers;
 
 // --- the block -------------------------------------------------------------------------------------------------------
 
@@ -153,6 +75,7 @@ struct HopperForward {
 
   static constexpr int parts = Op::parts, part_columns = block_query / parts;
   static_assert(parts == 1 || stages > tile_stages);
+  using Walk = msj::Walk<scorers>;  // scorer s has document first_document + s, if there is one
   using Tile = WarpgroupTile<part_columns>;
   using Maxima = RowMax<Tile, feature::save_argmax>;
   using Place = RingPlace<stages>;
@@ -186,51 +109,25 @@ struct HopperForward {
 
   // --- load ----------------------------------------------------------------------------------------------------------
 
-  // Keeps and extras of the columns in buffer `slot`. One warp, two lanes a column.
-  static __device__ __forceinline__ void prepare_queries(const Args& args, const Group& group, int chunk, int columns,
-                                                         int slot, int lane) {
-#pragma unroll 1
-    for (int first = 0; first < columns; first += 16) {
-      const int column = first + lane % 16, half = lane / 16;
-      const Group::Token token = group.token(args, chunk, column);
-      if constexpr (feature::q_mask) {
-        const auto* mask = static_cast<const unsigned char*>(args.q_mask.data);
-        if (half == 0)
-          small().query_keep[slot][column] =
-              token.present && mask[token.query * args.q_mask.stride[0] + token.s * args.q_mask.stride[1]] != 0;
-      }
-      if constexpr (Op::prepares) Op::prepare_column(args, token, column, half, slot, lane);
-    }
-  }
-
-  // One warp: the columns of each pass that needs others than the pass before, a box of 8 tokens x 128 bytes a copy.
+  // One warp: the columns of each pass that needs others than the pass before.
   static __device__ __forceinline__ void load_queries(const Args& args, const Walk& walk, int lane) {
     RingPlace<query_buffers> place;
     walk.visit([&](const Pass& pass) {
       if (!walk.is_first_use(pass)) return;
-      const Group group(args, pass.group);
-      const int left = group.chunks > 1 ? int(args.size_Lq) - pass.chunk * block_query : group.queries * group.padded;
-      const int eights = args.size_Lq == 0 ? 0 : divide_up(min(left, block_query), 8);
+      const Columns columns(args, pass.group, pass.chunk);
       const unsigned full = ptx::shared_address(&small().query_full[place.slot]);
       ptx::barrier_wait(ptx::shared_address(&small().query_free[place.slot]), place.parity ^ 1);
-      if (lane == 0) ptx::barrier_arrive_expect(full, eights * k_blocks * 8 * row_bytes);
-      __syncwarp();
-#pragma unroll 1
-      for (int index = lane; index < eights * k_blocks; index += 32) {
-        const int eight = index / k_blocks, k = index % k_blocks;
-        const Group::Token token = group.token(args, pass.chunk, eight * 8);
-        ptx::copy_box(query_address(place.slot) + k * query_block_bytes + eight * 8 * row_bytes, args.map_q,
-                      k * k_block, token.s, int(token.query), full);
-      }
+      columns.copy(args, place.slot, full, lane);
       if constexpr (prepares) {
         ptx::barrier_wait(full, place.parity);
-        prepare_queries(args, group, pass.chunk, eights * 8, place.slot, lane);
+        columns.prepare(args, place.slot, lane);
         ptx::barrier_arrive_warp(ptx::shared_address(&small().query_ready[place.slot]), lane);
       }
       place.advance();
     });
   }
-  static constexpr bool prepares = feature::q_mask || Op::prepares;
+  using Columns = QueryColumns<HopperForward, Op>;
+  static constexpr bool prepares = Columns::prepares;
 
   static __device__ __forceinline__ unsigned full_barrier(int scorer, int slot) {
     return ptx::shared_address(&small().full[scorer][slot]);

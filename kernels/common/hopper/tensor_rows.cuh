@@ -4,10 +4,8 @@
 
 namespace msj {
 
-template <class Op>
+template <class Op, class Block>
 struct TensorRows {
-  using Block = HopperForward<Op>;
-
   // All of Ld or, of each document, the first d_lengths.
   struct Span {
     int length;
@@ -58,6 +56,7 @@ struct TensorRows {
   };
 
   // With a mask, a tile's last stage is full when its rows' bits are there too; the copies do not wait for them.
+  template <class Walk>
   static __device__ __forceinline__ void load_documents(const Args& args, const Walk& walk, int scorer, int, int lane) {
     typename Block::Place place;
     Spans<Span> spans(args, walk.first + scorer);
