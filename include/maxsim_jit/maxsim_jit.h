@@ -332,10 +332,33 @@ MSJ_API msj_status msj_describe(char **json);
 /* "maxsim-jit/doctor/1": driver, NVRTC, GPUs, cache and permissions: what was found and what to fix. */
 MSJ_API msj_status msj_doctor(msj_context *context, char **json);
 
-enum { MSJ_CACHE_PATH = 0, MSJ_CACHE_VERIFY = 1, MSJ_CACHE_CLEAR = 2 };
+enum { MSJ_CACHE_PATH = 0, MSJ_CACHE_VERIFY = 1, MSJ_CACHE_CLEAR = 2, MSJ_CACHE_PRUNE = 3 };
 /* "maxsim-jit/cache/1": the directories (one whose name is no UTF-8 has its bytes in "path_hex"), and how many files
- * this context could and could not keep there; every file that is no valid entry or cubin; or what was removed. */
+ * this context could and could not keep there; every file that is no valid entry or cubin; or what was removed. PRUNE
+ * removes from the writable directory what no lookup takes: what VERIFY would name, entries of an older bucket version
+ * or tuning epoch, leftovers, locks that nobody holds; then the cubins used longest ago, down to the size cap. It says
+ * each with its reason, bytes before and after, and as "problems" what no lookup takes but is still there. */
 MSJ_API msj_status msj_cache(msj_context *context, int32_t action, char **json);
+
+typedef struct msj_export_options {
+  size_t struct_size;
+  const char *op;   /* null: all */
+  const char *arch; /* null: all */
+} msj_export_options;
+
+/* Writes every valid entry and cubin of all directories, each as a lookup would find it, to `file`: a plain tar archive
+ * of names "v1/...", which extracted anywhere is a read-only directory of a cache. The same files give the same bytes.
+ * The archive appears whole, over what was there, or not at all (MSJ_ERROR_IO). What is not valid is left out with a
+ * warning. `options` may be null. "maxsim-jit/cache/1": `entries` and `cubins` written, and the `bytes` of both. */
+MSJ_API msj_status msj_cache_export(msj_context *context, const msj_export_options *options, const char *file,
+                                    char **json);
+/* Takes what is valid of such an archive, uncompressed and perhaps packed anew, into the writable directory. A cubin is
+ * code that later runs on the GPU as this user: whoever imports a file trusts whoever made it. Valid files that are
+ * there already stay. "maxsim-jit/cache/1": how many `entries` and `cubins` were taken, and the `bytes` of both; how
+ * many were there with the same bytes (`identical`) or with others (`kept`); and as "problems" each member that was
+ * refused, and why. MSJ_ERROR_IO for a file that is no such archive or is damaged as a whole, of which nothing is
+ * taken, and where a file can't be kept. */
+MSJ_API msj_status msj_cache_import(msj_context *context, const char *file, char **json);
 MSJ_API void msj_string_free(char *string);
 
 /* ---- device memory, for programs that have no other CUDA library --------------------------------------------------

@@ -203,6 +203,21 @@ class Context {
     check(msj_cache(get(), action, &json));
     return detail::String(json).get();
   }
+  // To and from a tar archive. Empty op or arch: all. Whoever imports a file trusts whoever made it.
+  std::string cache_export(const std::string &file, const std::string &op = {}, const std::string &arch = {}) const {
+    msj_export_options options{};
+    options.struct_size = sizeof(options);
+    if (!op.empty()) options.op = op.c_str();
+    if (!arch.empty()) options.arch = arch.c_str();
+    char *json = nullptr;
+    check(msj_cache_export(get(), &options, file.c_str(), &json));
+    return detail::String(json).get();
+  }
+  std::string cache_import(const std::string &file) const {
+    char *json = nullptr;
+    check(msj_cache_import(get(), file.c_str(), &json));
+    return detail::String(json).get();
+  }
 
  private:
   std::shared_ptr<detail::ContextState> state_;

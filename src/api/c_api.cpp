@@ -114,6 +114,22 @@ msj::ops::LaunchSite site_of(const msj_call &call, const msj::ops::Ready *plan) 
 
 std::string_view text_or_empty(const char *text) { return text == nullptr ? std::string_view() : text; }
 
+std::string_view op_filter(const char *op) {
+  const std::string_view wanted = text_or_empty(op);
+  if (wanted.empty() || msj::ops::find_op(wanted) != nullptr) return wanted;
+  throw_error(MSJ_ERROR_INVALID_ARGUMENT, "options.op is '{}', which is no op", wanted);
+}
+
+std::string architecture_filter(const char *arch) {
+  return arch == nullptr ? std::string() : msj::cuda::parse_architecture(arch).name;
+}
+
+std::string file_name(const char *file) {
+  if (file != nullptr && *file != '\0') return file;
+  throw_error(MSJ_ERROR_INVALID_ARGUMENT, "file is {}; the path of a file is accepted",
+              file == nullptr ? "null" : "empty");
+}
+
 void give_string(const std::string &text, char **out) {
   // NOLINTNEXTLINE(cppcoreguidelines-owning-memory): the caller's, until msj_string_free
   auto *copy = static_cast<char *>(std::malloc(text.size() + 1));
@@ -284,11 +300,8 @@ msj_status msj_inspect(msj_context *context, const msj_inspect_options *options,
       wanted = msj::ops::read_struct(options, MSJ_SIZE_UP_TO(msj_inspect_options, zero), "options");
     }
     need_zero(wanted.zero);
-    const auto op = text_or_empty(wanted.op);
-    if (!op.empty() && msj::ops::find_op(op) == nullptr) {
-      throw_error(MSJ_ERROR_INVALID_ARGUMENT, "options.op is '{}', which is no op", op);
-    }
-    const std::string arch = wanted.arch == nullptr ? "" : msj::cuda::parse_architecture(wanted.arch).name;
+    const auto op = op_filter(wanted.op);
+    const std::string arch = architecture_filter(wanted.arch);
     give_string(wanted.cubins != 0 ? msj::api::inspect_cubins(live.pipeline, op, arch)
                                    : msj::api::inspect_entries(live.pipeline, op, arch),
                 json);
@@ -324,9 +337,35 @@ msj_status msj_cache(msj_context *context, int32_t action, char **json) {
         return give_string(msj::api::cache_verify(live.pipeline), json);
       case MSJ_CACHE_CLEAR:
         return give_string(msj::api::cache_clear(live.pipeline), json);
+      case MSJ_CACHE_PRUNE:
+        return give_string(msj::api::cache_prune(live.pipeline), json);
       default:
         throw_error(MSJ_ERROR_INVALID_ARGUMENT, "action is {}; an MSJ_CACHE_* is accepted", action);
     }
+  });
+}
+
+msj_status msj_cache_export(msj_context *context, const msj_export_options *options, const char *file, char **json) {
+  return guarded([&] {
+    msj_context &live = checked(context);
+    need(json, "json");
+    *json = nullptr;
+    msj_export_options wanted{};
+    if (options != nullptr) {
+      wanted = msj::ops::read_struct(options, MSJ_SIZE_UP_TO(msj_export_options, arch), "options");
+    }
+    const auto op = op_filter(wanted.op);
+    const std::string arch = architecture_filter(wanted.arch);
+    give_string(msj::api::cache_export(live.pipeline, file_name(file), op, arch), json);
+  });
+}
+
+msj_status msj_cache_import(msj_context *context, const char *file, char **json) {
+  return guarded([&] {
+    msj_context &live = checked(context);
+    need(json, "json");
+    *json = nullptr;
+    give_string(msj::api::cache_import(live.pipeline, file_name(file)), json);
   });
 }
 

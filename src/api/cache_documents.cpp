@@ -29,7 +29,14 @@ Json layer_json(const std::string &path, bool writable) {
   return layer;
 }
 
-Json document(ops::Pipeline &pipeline) {
+std::vector<store::CacheRoot::Found> verified(ops::Pipeline &pipeline) {
+  return pipeline.root().verify(
+      [&](const std::string &relative, std::string_view bytes) { return file_problem(pipeline, relative, bytes); });
+}
+
+}  // namespace
+
+Json cache_layers(ops::Pipeline &pipeline) {
   Json json = {{"schema", "maxsim-jit/cache/1"}, {"layers", Json::array()}};
   bool writable = !pipeline.settings().cache_dir.empty();
   for (const std::string &path : pipeline.root().layers()) {
@@ -39,15 +46,8 @@ Json document(ops::Pipeline &pipeline) {
   return json;
 }
 
-std::vector<store::CacheRoot::Found> verified(ops::Pipeline &pipeline) {
-  return pipeline.root().verify(
-      [&](const std::string &relative, std::string_view bytes) { return file_problem(pipeline, relative, bytes); });
-}
-
-}  // namespace
-
 std::string cache_path(ops::Pipeline &pipeline) {
-  Json json = document(pipeline);
+  Json json = cache_layers(pipeline);
   const store::CacheRoot::Kept kept = pipeline.root().kept();
   json["kept"] = {{"files", kept.files}, {"failed", kept.failed}, {"problem", kept.problem}};
   return to_text(json);
@@ -69,13 +69,13 @@ nlohmann::ordered_json verified_files(ops::Pipeline &pipeline) {
 }
 
 std::string cache_verify(ops::Pipeline &pipeline) {
-  Json json = document(pipeline);
+  Json json = cache_layers(pipeline);
   json.update(verified_files(pipeline));
   return to_text(json);
 }
 
 std::string cache_clear(ops::Pipeline &pipeline) {
-  Json json = document(pipeline);
+  Json json = cache_layers(pipeline);
   json["removed"] = pipeline.root().clear();
   json["problems"] = Json::array();
   const std::string writable = pipeline.settings().cache_dir;
@@ -85,6 +85,20 @@ std::string cache_clear(ops::Pipeline &pipeline) {
     json["problems"].push_back(
         {{"path", left.path}, {"problem", left.problem.empty() ? "is still there" : left.problem}});
   }
+  return to_text(json);
+}
+
+std::string cache_prune(ops::Pipeline &pipeline) {
+  Json json = cache_layers(pipeline);
+  const store::Pruned pruned = pipeline.root().prune([&](const std::string &relative, std::string_view bytes) {
+    std::string problem = file_problem(pipeline, relative, bytes);
+    return problem.empty() ? obsolete_reason(pipeline, relative, bytes) : problem;
+  });
+  json["removed"] = Json::array();
+  for (const auto &file : pruned.removed) json["removed"].push_back({{"path", file.path}, {"reason", file.reason}});
+  json["bytes"] = {{"before", pruned.bytes_before}, {"after", pruned.bytes_after}};
+  json["problems"] = Json::array();
+  for (const auto &file : pruned.left) json["problems"].push_back({{"path", file.path}, {"problem", file.reason}});
   return to_text(json);
 }
 

@@ -114,7 +114,7 @@ void check_cache(ops::Pipeline &pipeline, Json &checks) {
               fmt::format("{} of {} are not valid; the first: {}: {}", problems.size(), verified.at("files").dump(),
                           first.at("path").get<std::string>(), first.at("problem").get<std::string>()),
               "`maxsim-jit cache verify` lists them; each is ignored and replaced when it is needed, or "
-              "run `maxsim-jit cache clear`"));
+              "run `maxsim-jit cache prune`"));
   }
 }
 

@@ -23,5 +23,11 @@ namespace msj::api {
 [[nodiscard]] std::string cache_verify(ops::Pipeline &pipeline);
 [[nodiscard]] nlohmann::ordered_json verified_files(ops::Pipeline &pipeline);  // of cache_verify: problems, files
 [[nodiscard]] std::string cache_clear(ops::Pipeline &pipeline);
+[[nodiscard]] std::string cache_prune(ops::Pipeline &pipeline);
+[[nodiscard]] nlohmann::ordered_json cache_layers(ops::Pipeline &pipeline);  // what all of them begin with
+// "" for all. Throw Error as store/archive.h says, and where there is no cache.
+[[nodiscard]] std::string cache_export(ops::Pipeline &pipeline, const std::string &file, std::string_view op,
+                                       std::string_view arch);
+[[nodiscard]] std::string cache_import(ops::Pipeline &pipeline, const std::string &file);
 
 }  // namespace msj::api

@@ -126,6 +126,25 @@ std::string cubin_texts_problem(ops::Pipeline &pipeline, const store::CubinFile 
   return name_problem(pipeline, file, key, provenance);
 }
 
+std::string obsolete_reason(ops::Pipeline &pipeline, const std::string &relative, std::string_view bytes) {
+  if (!relative.ends_with(store::kEntryEnding) || !tune::entry_problem(bytes).empty()) return {};
+  const Json entry = Json::parse(bytes);
+  const Json &key = entry.at("key");
+  const ops::Op *op = ops::find_op(key.at("op").get<std::string>());
+  if (op == nullptr) return {};  // of a newer library
+  const int epoch = key.at("tuning_epoch").get<int>();
+  if (epoch < op->spec->tuning_epoch) {
+    return fmt::format("is of tuning epoch {}; this library's is {}", epoch, op->spec->tuning_epoch);
+  }
+  const auto version = key.at("bucket").at("version").get<std::int64_t>();
+  const std::int64_t own = pipeline.tuner().buckets().version();
+  return version < own ? fmt::format("is of bucket version {}; this library's is {}", version, own) : std::string();
+}
+
+bool is_of_architecture(const std::string &environment, std::string_view arch) {
+  return arch.empty() || environment.find("_" + std::string(arch) + "_") != std::string::npos;
+}
+
 std::string file_problem(ops::Pipeline &pipeline, const std::string &relative, std::string_view bytes) {
   if (relative.starts_with(fmt::format("{}/cubins/", store::kFormat))) {
     return store::cubin_problem(relative, bytes,

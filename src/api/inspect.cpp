@@ -11,11 +11,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// "NVIDIA-H200_sm_90a_132sm_227KiB" is an environment of sm_90a.
-bool is_of_architecture(const std::string &environment, std::string_view arch) {
-  return arch.empty() || environment.find("_" + std::string(arch) + "_") != std::string::npos;
-}
-
 void add_entry(Json &entries, const std::string &text, const char *source, std::string_view op, std::string_view arch) {
   if (!tune::entry_problem(text).empty()) return;  // `cache verify` names it
   const Json entry = Json::parse(text, nullptr, false);

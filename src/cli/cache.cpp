@@ -1,4 +1,5 @@
-// `cache path|verify|clear`: where the cache is, whether every file in it can be trusted, and how to be rid of it.
+// `cache path|verify|prune|clear|export|import`: where the cache is, whether every file in it can be trusted, how to be
+// rid of what is of no use or of all, and how to carry it elsewhere.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -14,9 +15,14 @@
 namespace msj::cli {
 namespace {
 
+enum class Action : std::uint8_t { path, verify, prune, clear, exporting, importing };
+
 struct CacheOptions {
   bool json = false;
-  std::int32_t action = MSJ_CACHE_PATH;
+  Action action = Action::path;
+  std::string file;
+  std::string op;
+  std::string arch;
 };
 
 // The path's own bytes, which JSON can't hold if they are no UTF-8.
@@ -54,47 +60,128 @@ std::string verify_text(const Json &document) {
   return text + fmt::format("files: {}, problems: {}\n", document.value("files", 0), document.at("problems").size());
 }
 
-std::string clear_text(const Json &document) {
+std::string problems_text(const Json &document, std::string_view what) {
   std::string text;
-  for (const Json &left : document.at("problems")) {
-    text += fmt::format("{}: not removed: {}\n", printable(left.at("path").get<std::string>()),
-                        printable(left.at("problem").get<std::string>()));
+  for (const Json &problem : document.at("problems")) {
+    text += fmt::format("{}: {}: {}\n", printable(problem.at("path").get<std::string>()), what,
+                        printable(problem.at("problem").get<std::string>()));
   }
-  return text + fmt::format("removed files: {}\n", document.at("removed").size());
+  return text;
 }
 
-int run_cache(const CacheOptions &options, Console &console) {
+std::string clear_text(const Json &document) {
+  return problems_text(document, "not removed") + fmt::format("removed files: {}\n", document.at("removed").size());
+}
+
+std::string prune_text(const Json &document) {
+  std::string text;
+  for (const Json &file : document.at("removed")) {
+    text += fmt::format("{}: removed: {}\n", printable(file.at("path").get<std::string>()),
+                        printable(file.at("reason").get<std::string>()));
+  }
+  const Json &bytes = document.at("bytes");
+  return text + problems_text(document, "not removed") +
+         fmt::format("removed files: {}, bytes: {}, before {}\n", document.at("removed").size(),
+                     bytes.at("after").get<std::int64_t>(), bytes.at("before").get<std::int64_t>());
+}
+
+std::string counts_text(const Json &document) {
+  return fmt::format("entries: {}, cubins: {}, bytes: {}", document.at("entries").get<std::int64_t>(),
+                     document.at("cubins").get<std::int64_t>(), document.at("bytes").get<std::int64_t>());
+}
+
+std::string export_text(const Json &document) { return fmt::format("exported {}\n", counts_text(document)); }
+
+std::string import_text(const Json &document) {
+  return problems_text(document, "refused") +
+         fmt::format("imported {}; there already: {} the same, {} others, which stay; refused: {}\n",
+                     counts_text(document), document.at("identical").get<std::int64_t>(),
+                     document.at("kept").get<std::int64_t>(), document.at("problems").size());
+}
+
+std::string library_json(const CacheOptions &options, const maxsim_jit::Context &context) {
+  switch (options.action) {
+    case Action::path:
+      return context.cache(MSJ_CACHE_PATH);
+    case Action::verify:
+      return context.cache(MSJ_CACHE_VERIFY);
+    case Action::prune:
+      return context.cache(MSJ_CACHE_PRUNE);
+    case Action::clear:
+      return context.cache(MSJ_CACHE_CLEAR);
+    case Action::exporting:
+      return context.cache_export(options.file, options.op, options.arch);
+    case Action::importing:
+      break;
+  }
+  return context.cache_import(options.file);
+}
+
+std::string text_of(Action action, const Json &document) {
+  switch (action) {
+    case Action::path:
+      return path_text(document);
+    case Action::verify:
+      return verify_text(document);
+    case Action::prune:
+      return prune_text(document);
+    case Action::clear:
+      return clear_text(document);
+    case Action::exporting:
+      return export_text(document);
+    case Action::importing:
+      break;
+  }
+  return import_text(document);
+}
+
+int run_cache(const CacheOptions &options, const std::vector<OpInfo> &ops, Console &console) {
+  if (!options.op.empty()) static_cast<void>(find_op(ops, options.op));
+  if (!options.arch.empty()) check_arch(options.arch);
   const maxsim_jit::Context context = make_context(console);
-  const Json document = parse_library_json(context.cache(options.action));
-  const bool verify = options.action == MSJ_CACHE_VERIFY;
+  const Json document = parse_library_json(library_json(options, context));
   if (document.at("layers").empty()) {
     failure("there is no cache directory: set MAXSIM_JIT_CACHE_DIR, or HOME to an absolute path");
   }
+  const bool is_export = options.action == Action::exporting;
+  if (is_export && document.value("entries", 0) + document.value("cubins", 0) == 0) {
+    console.note("no such entry or cubin is cached; the archive is empty");
+  }
   if (options.json) {
     print_json(document);
-  } else if (verify) {
-    print_text(verify_text(document));
   } else {
-    print_text(options.action == MSJ_CACHE_CLEAR ? clear_text(document) : path_text(document));
+    print_text(text_of(options.action, document));
   }
   return document.value("problems", Json::array()).empty() ? kExitOk : kExitFailed;
 }
 
 }  // namespace
 
-Command add_cache(CLI::App &app, Console &console) {
+Command add_cache(CLI::App &app, const std::vector<OpInfo> &ops, Console &console) {
   auto options = std::make_shared<CacheOptions>();
-  CLI::App *command = app.add_subcommand("cache", "The cache on disk: where it is, whether it is sound, clearing it");
+  CLI::App *command = app.add_subcommand(
+      "cache", "The cache on disk: where it is, whether it is sound, tidying it, carrying it elsewhere");
   command->require_subcommand(1);
-  const auto add_action = [&](const char *name, const char *what, std::int32_t action) {
+  const auto add_action = [&](const char *name, const char *what, Action action) {
     CLI::App *sub = command->add_subcommand(name, what);
     sub->add_flag("--json", options->json, "one JSON object on stdout (maxsim-jit/cache/1)");
     sub->callback([options, action] { options->action = action; });
+    return sub;
   };
-  add_action("path", "print the cache's directories, the writable one first", MSJ_CACHE_PATH);
-  add_action("verify", "check every file; exit 1 if one is no valid entry or cubin", MSJ_CACHE_VERIFY);
-  add_action("clear", "remove every entry and cubin from the writable directory", MSJ_CACHE_CLEAR);
-  return {command, [options, &console] { return run_cache(*options, console); }};
+  add_action("path", "print the cache's directories, the writable one first", Action::path);
+  add_action("verify", "check every file; exit 1 if one is no valid entry or cubin", Action::verify);
+  add_action("prune", "remove from the writable directory what no lookup takes, and cubins above the size cap",
+             Action::prune);
+  add_action("clear", "remove every entry and cubin from the writable directory", Action::clear);
+  CLI::App *exporting = add_action("export", "write every valid entry and cubin to a tar file", Action::exporting);
+  exporting->add_option("FILE", options->file, "the tar file to write")->required();
+  exporting->add_option("--op", options->op, "only of this op");
+  exporting->add_option("--arch", options->arch, "only of this architecture, as in sm_90a");
+  CLI::App *importing =
+      add_action("import", "take the valid entries and cubins of such a file, from someone you trust: cubins are code",
+                 Action::importing);
+  importing->add_option("FILE", options->file, "the tar file to read")->required();
+  return {command, [options, &ops, &console] { return run_cache(*options, ops, console); }};
 }
 
 }  // namespace msj::cli

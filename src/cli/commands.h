@@ -21,7 +21,7 @@ struct Command {
 [[nodiscard]] Command add_bench(CLI::App &app, const std::vector<OpInfo> &ops, Console &console);
 [[nodiscard]] Command add_inspect(CLI::App &app, const std::vector<OpInfo> &ops, Console &console);
 [[nodiscard]] Command add_score(CLI::App &app, const std::vector<OpInfo> &ops, Console &console);
-[[nodiscard]] Command add_cache(CLI::App &app, Console &console);
+[[nodiscard]] Command add_cache(CLI::App &app, const std::vector<OpInfo> &ops, Console &console);
 [[nodiscard]] Command add_doctor(CLI::App &app, Console &console);
 
 }  // namespace msj::cli

@@ -97,7 +97,7 @@ int run(int argc, char **argv, Console &console) {
   app.add_flag("-v,--verbose", verbose, "say on stderr what the library does, as MAXSIM_JIT_LOG=info");
   const std::vector<Command> commands = {add_warm(app, ops, console),  add_inspect(app, ops, console),
                                          add_audit(app, ops, console), add_bench(app, ops, console),
-                                         add_cache(app, console),      add_doctor(app, console),
+                                         add_cache(app, ops, console), add_doctor(app, console),
                                          add_score(app, ops, console)};
   refuse_empty_values(app);
   try {

@@ -9,16 +9,15 @@
 
 #include "base/hash.h"
 #include "store/evict.h"
+#include "store/kind.h"
 #include "store/path.h"
+#include "store/prune.h"
 #include "store/walk.h"
 
 namespace msj::store {
 
 namespace {
 
-constexpr std::string_view kLocks = "v1/locks";
-constexpr std::string_view kCubinFolder = "v1/cubins";
-constexpr std::string_view kCubinEnding = ".cubin";
 constexpr int kAttempts = 3;  // where a directory vanishes under our hands: another process cleared the cache
 
 class HeldLock final : public CacheRoot::Lock {
@@ -34,12 +33,6 @@ std::string lock_file_name(const std::string &name) {
   const auto plain = [](unsigned char c) { return std::isalnum(c) != 0 || c == '-' || c == '_' || c == '.'; };
   const bool fits = !name.empty() && name.size() <= 128 && name.front() != '.' && std::ranges::all_of(name, plain);
   return fits ? name : hash_name(name);
-}
-
-bool is_lock(std::string_view relative) { return parent_of(relative) == kLocks; }
-bool has_our_ending(std::string_view name) { return name.ends_with(kCubinEnding) || name.ends_with(".json"); }
-bool is_ours(const Visit &visit) {
-  return is_temporary(visit.name) || has_our_ending(visit.name) || is_lock(visit.relative);
 }
 
 // What someone else baked must be readable by those who are to use it.
@@ -182,6 +175,7 @@ std::optional<std::string> CacheRoot::read_from(const Layer &layer, const std::s
 std::optional<std::string> CacheRoot::read(const std::string &relative, std::string *path, const Reading &reading) {
   if (!stays_below(relative)) return std::nullopt;
   for (const Layer &layer : layers_) {
+    if (reading.only_writable && !layer.writable) break;
     std::optional<std::string> bytes = read_from(layer, relative, reading);
     if (!bytes) continue;
     if (path != nullptr) *path = join(layer.path, relative);
@@ -210,8 +204,9 @@ std::vector<std::string> CacheRoot::list(const std::string &relative_dir) {
 
 // ---- writing -------------------------------------------------------------------------------------------------------
 
-bool CacheRoot::publish(const std::string &relative, std::string_view bytes) {
+bool CacheRoot::publish(const std::string &relative, std::string_view bytes, std::string *why) {
   std::string problem = publish_problem(relative, bytes);
+  if (why != nullptr) *why = problem;
   if (problem.empty()) {
     know(relative, bytes.size(), true);
     return true;
@@ -275,7 +270,7 @@ std::string CacheRoot::gone_problem(const Gone &gone) {
   constexpr std::int64_t kMegabyte = std::int64_t{1} << 20;
   if (!gone.not_seen.empty()) return fmt::format("{} can't be found: {}", gone.files, gone.not_seen);
   const std::int64_t needed = gone.known_bytes * 8 / 7;
-  const Opened folder = open_folder(layers_.front(), kCubinFolder, Missing::leave);
+  const Opened folder = open_folder(layers_.front(), kCubins, Missing::leave);
   const std::int64_t there = folder ? counted_bytes(*files_, folder) : 0;
   if ((there + gone.bytes) * 8 / 7 <= limit_bytes_) {
     return fmt::format("{} are no longer in {}: another process removed them", gone.files, layers_.front().path);
@@ -335,7 +330,7 @@ std::int64_t CacheRoot::evict(const std::string &relative_dir, std::int64_t limi
     return 0;
   }
   const auto refused = [&](const Opened &what) { not_kept(*layer, what); };
-  return evict_files(*files_, folder, relative_dir, {limit_bytes, keep, refused});
+  return evict_files(*files_, folder, relative_dir, {limit_bytes, target_below(limit_bytes), keep, refused});
 }
 
 std::unique_ptr<CacheRoot::Lock> CacheRoot::lock(const std::string &name, std::chrono::duration<double> timeout) {
@@ -358,11 +353,11 @@ std::unique_ptr<CacheRoot::Lock> CacheRoot::lock(const std::string &name, std::c
 // ---- the whole cache -----------------------------------------------------------------------------------------------
 
 void CacheRoot::verify_layer(const Layer &layer, std::vector<Found> &found, std::set<Place> &seen,
-                             const std::function<std::string(const std::string &, std::string_view)> &check) {
+                             const PlacedCheck &check) {
   const auto refused = [&](const Opened &what) { found.push_back({what.path, what.problem}); };
   const auto on_file = [&](const Visit &visit) {
     if (is_temporary(visit.name)) {
-      if (is_leftover(visit)) found.push_back({visit.path(), "is a leftover: the temporary of an interrupted write"});
+      if (is_leftover(visit)) found.push_back({visit.path(), std::string(kLeftover)});
       return;
     }
     Opened file = open_file(*files_, visit.folder, visit.name, O_RDONLY);
@@ -392,8 +387,7 @@ void CacheRoot::verify_layer(const Layer &layer, std::vector<Found> &found, std:
   }
 }
 
-std::vector<CacheRoot::Found> CacheRoot::verify(
-    const std::function<std::string(const std::string &, std::string_view)> &check) {
+std::vector<CacheRoot::Found> CacheRoot::verify(const PlacedCheck &check) {
   std::vector<Found> found;
   std::set<Place> seen;
   for (const Layer &layer : layers_) verify_layer(layer, found, seen, check);
@@ -412,7 +406,7 @@ std::vector<std::string> CacheRoot::clear() {
   }
   const auto refused = [&](const Opened &what) { not_kept(*layer, what); };
   const auto on_file = [&](const Visit &visit) {
-    if (!is_ours(visit)) return;
+    if (!is_ours(visit.relative)) return;
     if (is_lock(visit.relative)) {
       if (remove_idle_lock(*files_, visit.folder, visit.name)) removed.push_back(visit.path());
       return;
@@ -427,6 +421,22 @@ std::vector<std::string> CacheRoot::clear() {
   walk(*files_, folder, std::string(kFormat), {.file = on_file, .left = left, .refused = refused});
   (void)files_->remove_directory(root.handle.get(), std::string(kFormat));
   return removed;
+}
+
+Pruned CacheRoot::prune(const PlacedCheck &reason) {
+  const Layer *layer = writable_layer();
+  if (layer == nullptr) return {};
+  Opened folder = open_folder(*layer, kFormat, Missing::leave);
+  if (folder.absent()) return {};
+  if (!folder) {
+    Pruned nothing;
+    nothing.left.push_back({folder.path, folder.problem});
+    return nothing;
+  }
+  Pruned pruned = prune_files(*files_, folder, {reason, limit_bytes_});
+  const std::scoped_lock lock(kept_mutex_);
+  for (const Pruned::File &file : pruned.removed) known_.erase(file.relative);  // not wanted any more, so not missed
+  return pruned;
 }
 
 }  // namespace msj::store

@@ -25,13 +25,13 @@
 #include "base/log.h"
 #include "base/settings.h"
 #include "store/files.h"
+#include "store/kind.h"
 #include "store/lock.h"
+#include "store/prune.h"
 #include "store/publish.h"
 #include "store/trust.h"
 
 namespace msj::store {
-
-inline constexpr std::string_view kFormat = "v1";
 
 // What is wrong with a file's bytes, in one sentence; "" if they are right.
 using Check = std::function<std::string(std::string_view bytes)>;
@@ -46,8 +46,9 @@ class CacheRoot {
   [[nodiscard]] const std::string &writable();
 
   struct Reading {
-    Check check = {};     // what fails it is a miss with one warning, and the next layer is asked
-    bool is_use = false;  // refreshes the file's time, for eviction, where it is in the writable layer
+    Check check = {};            // what fails it is a miss with one warning, and the next layer is asked
+    bool is_use = false;         // refreshes the file's time, for eviction, where it is in the writable layer
+    bool only_writable = false;  // the read-only layers are not asked
   };
   // A file at `relative` (below the root, e.g. "v1/cubins/ab/….cubin") from the first layer in which it exists, is
   // trusted and passes the check. `path` receives where it was found.
@@ -57,8 +58,9 @@ class CacheRoot {
   [[nodiscard]] std::optional<std::string> read(const std::string &relative, std::string *path, const Reading &reading);
 
   // Publishes by unique temporary + fsync + rename (+ fsync of the directory), making directories 0700. False with one
-  // warning if it could not (none where no writable layer is wanted); the temporary is gone then.
-  bool publish(const std::string &relative, std::string_view bytes);
+  // warning if it could not (none where no writable layer is wanted), and the reason in `why`; the temporary is gone
+  // then.
+  bool publish(const std::string &relative, std::string_view bytes, std::string *why = nullptr);
 
   struct Kept {
     std::int64_t files = 0;   // published, and still there
@@ -79,11 +81,13 @@ class CacheRoot {
   };
   // Every file of every layer: trust first, then `check` on its relative path and bytes ("" if valid). Temporaries
   // appear only as leftovers of an hour or more; lock files and roots only if they are wrong.
-  [[nodiscard]] std::vector<Found> verify(
-      const std::function<std::string(const std::string &, std::string_view)> &check);
+  [[nodiscard]] std::vector<Found> verify(const PlacedCheck &check);
   // Removes everything of ours below the writable layer's root (v1/), nothing else; returns the files removed. A lock
   // that is held stays.
   std::vector<std::string> clear();
+  // Removes from the writable layer's v1/ what `reason` gives a reason for, or what can't be trusted, then cubins down
+  // to the cap: see store/prune.h.
+  [[nodiscard]] Pruned prune(const PlacedCheck &reason);
   // If the cubins below `relative_dir` take more than `limit_bytes`, removes the least recently used, but never `keep`,
   // until they take 7/8 of it; also temporaries older than an hour and idle locks older than a day. Returns the bytes
   // that remain.
@@ -107,6 +111,7 @@ class CacheRoot {
   [[nodiscard]] std::vector<ExaminedLayer> examine_layers();
 
   [[nodiscard]] std::vector<std::string> layers() const;  // all roots, the writable one first
+  [[nodiscard]] Files &files() { return *files_; }        // the file system that it is on
 
  private:
   struct Layer {
@@ -120,8 +125,7 @@ class CacheRoot {
   [[nodiscard]] const Layer *writable_layer();
   [[nodiscard]] std::string publish_problem(const std::string &relative, std::string_view bytes);
   using Place = std::pair<dev_t, ino_t>;  // of a directory, by whatever path it was reached
-  void verify_layer(const Layer &layer, std::vector<Found> &found, std::set<Place> &seen,
-                    const std::function<std::string(const std::string &, std::string_view)> &check);
+  void verify_layer(const Layer &layer, std::vector<Found> &found, std::set<Place> &seen, const PlacedCheck &check);
   void not_used(const Opened &refused);
   void not_locked(const LockResult &failed);
   void not_kept(const Layer &layer, const std::string &path, const std::string &problem);

@@ -4,23 +4,22 @@
 
 #include <algorithm>
 
+#include "store/kind.h"
 #include "store/path.h"
 
 namespace msj::store {
 
 namespace {
 
-constexpr std::string_view kEnding = ".cubin";
-
 std::string relative_path(std::string_view hash) {
-  return fmt::format("{}/{}/{}{}", kCubins, hash.substr(0, 2), hash, kEnding);
+  return fmt::format("{}/{}/{}{}", kCubins, hash.substr(0, 2), hash, kCubinEnding);
 }
 
 // The hash that a path is for; "" if it is no cubin's.
 std::string hash_of(std::string_view relative) {
   std::string_view name = name_of(relative);
-  if (!name.ends_with(kEnding)) return {};
-  name.remove_suffix(kEnding.size());
+  if (!name.ends_with(kCubinEnding)) return {};
+  name.remove_suffix(kCubinEnding.size());
   return is_cubin_hash(name) && relative == relative_path(name) ? std::string(name) : std::string();
 }
 

@@ -18,8 +18,6 @@
 
 namespace msj::store {
 
-inline constexpr std::string_view kCubins = "v1/cubins";
-
 // What is wrong with the texts of a sound cubin file, in one sentence; "" if nothing.
 using CubinCheck = std::function<std::string(const CubinFile &)>;
 

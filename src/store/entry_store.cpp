@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "store/kind.h"
 #include "store/path.h"
 
 namespace msj::store {
@@ -9,20 +10,19 @@ namespace msj::store {
 namespace {
 
 constexpr std::string_view kAutotune = "autotune";
-constexpr std::string_view kEnding = ".json";
 
 std::string relative_path(const std::string &environment, const std::string &op, const std::string &key) {
-  return fmt::format("{}/{}/{}/{}/{}{}", kFormat, environment, kAutotune, op, key, kEnding);
+  return fmt::format("{}/{}/{}/{}/{}{}", kFormat, environment, kAutotune, op, key, kEntryEnding);
 }
 
 // The entry that a path is for, without its text; nullopt if it is none's.
 std::optional<EntryFile> parse_path(const std::string &relative) {
   const std::vector<std::string> names = split(relative);
-  if (names.size() != 5 || names[2] != kAutotune || !names[4].ends_with(kEnding)) return std::nullopt;
+  if (names.size() != 5 || names[2] != kAutotune || !names[4].ends_with(kEntryEnding)) return std::nullopt;
   EntryFile file;
   file.environment = names[1];
   file.op = names[3];
-  file.key = names[4].substr(0, names[4].size() - kEnding.size());
+  file.key = names[4].substr(0, names[4].size() - kEntryEnding.size());
   return file;
 }
 

@@ -7,6 +7,7 @@
 #include <tuple>
 #include <vector>
 
+#include "store/kind.h"
 #include "store/lock.h"
 #include "store/path.h"
 #include "store/publish.h"
@@ -39,7 +40,7 @@ struct timespec last_use(const struct stat &status) {
 }
 
 // The others are not ours: neither counted nor removed.
-bool counts(const Visit &visit) { return is_temporary(visit.name) || visit.name.ends_with(".cubin"); }
+bool counts(const Visit &visit) { return is_temporary(visit.name) || visit.name.ends_with(kCubinEnding); }
 
 bool is_gone(int removed) { return removed == 0 || removed == -ENOENT; }
 
@@ -83,12 +84,13 @@ std::int64_t evict_files(Files &files, const Opened &folder, const std::string &
   if (total <= eviction.limit_bytes) return total;
 
   std::ranges::sort(kept, {}, [](const Kept &file) { return std::tie(file.seconds, file.nanoseconds, file.relative); });
-  const std::int64_t target = eviction.limit_bytes - eviction.limit_bytes / 8;
   for (const Kept &file : kept) {
-    if (total <= target) break;
+    if (total <= eviction.target_bytes) break;
     if (file.relative == eviction.keep || is_temporary(name_of(file.relative))) continue;
     const std::string_view below = std::string_view(file.relative).substr(relative.empty() ? 0 : relative.size() + 1);
-    if (remove_below(files, folder, below, eviction)) total -= file.bytes;
+    if (!remove_below(files, folder, below, eviction)) continue;
+    total -= file.bytes;
+    if (eviction.evicted) eviction.evicted(file.relative, file.bytes);
   }
   return total;
 }

@@ -12,16 +12,21 @@ namespace msj::store {
 
 struct Eviction {
   std::int64_t limit_bytes;
+  std::int64_t target_bytes;                           // at most the limit
   std::string keep;                                    // this relative path stays
   std::function<void(const Opened &refused)> refused;  // what could not be looked at or removed
+  std::function<void(const std::string &relative, std::int64_t bytes)> evicted = {};
 };
+
+// 7/8 of the limit: a target for which a full cache isn't combed at every new file.
+[[nodiscard]] constexpr std::int64_t target_below(std::int64_t limit_bytes) { return limit_bytes - limit_bytes / 8; }
 
 // A temporary older than an hour, or dated more than that in the future. Younger ones count as being written: the
 // writer may be on another machine.
 [[nodiscard]] bool is_leftover(const Visit &visit);
 
 // If the cubins below `folder` (which is at `relative`), with temporaries, take more than the limit, removes those used
-// longest ago until they take 7/8 of it, so that a full cache isn't combed at every new file. Leftovers go in any case.
+// longest ago until they take no more than the target. Leftovers go in any case.
 // Use is the modification time, which hits refresh; one in the future counts as the oldest. Returns the bytes that
 // remain.
 std::int64_t evict_files(Files &files, const Opened &folder, const std::string &relative, const Eviction &eviction);

@@ -69,6 +69,9 @@ class RealFiles final : public Files {
   ssize_t read(int descriptor, char *bytes, std::size_t count) override {
     return result_of([&] { return ::read(descriptor, bytes, count); });
   }
+  ssize_t read_at(int descriptor, char *bytes, std::size_t count, std::uint64_t offset) override {
+    return result_of([&] { return ::pread(descriptor, bytes, count, static_cast<off_t>(offset)); });
+  }
   ssize_t write(int descriptor, const char *bytes, std::size_t count) override {
     FileSizeSignalHeld held;
     const ssize_t written = result_of([&] { return ::write(descriptor, bytes, count); });

@@ -8,6 +8,7 @@
 #include <sys/types.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
@@ -22,6 +23,7 @@ class Files {
   virtual int open(int directory, const std::string &name, int flags, mode_t mode) = 0;  // + O_CLOEXEC, O_NOFOLLOW
   virtual int close(int descriptor) = 0;
   virtual ssize_t read(int descriptor, char *bytes, std::size_t count) = 0;
+  virtual ssize_t read_at(int descriptor, char *bytes, std::size_t count, std::uint64_t offset) = 0;
   virtual ssize_t write(int descriptor, const char *bytes, std::size_t count) = 0;  // −EFBIG, and never SIGXFSZ
   virtual int sync(int descriptor) = 0;
   virtual int status(int descriptor, struct stat &status) = 0;

@@ -39,17 +39,9 @@ int write_all(Files &files, int descriptor, std::string_view bytes) {
   return 0;
 }
 
-// Written, synced and closed: each may be the one that reports a full disk.
-Published fill(Files &files, Handle temporary, std::string_view bytes) {
-  if (const int error = write_all(files, temporary.get(), bytes); error < 0) return failed("writing a file", error);
-  if (const int error = files.sync(temporary.get()); error < 0) return failed("syncing a file", error);
-  if (const int error = temporary.close(); error < 0) return failed("closing a file", error);
-  return {true, {}, 0};
-}
-
 // Over whatever is at the name. An empty directory is in the way of a rename, and holds nothing that anybody could
 // miss; one that holds something stays.
-int put_in_place(Files &files, int directory, const std::string &temporary, const std::string &name) {
+int rename_over(Files &files, int directory, const std::string &temporary, const std::string &name) {
   const int renamed = files.rename(directory, temporary, name);
   if (renamed != -EISDIR || files.remove_directory(directory, name) < 0) return renamed;
   return files.rename(directory, temporary, name);
@@ -66,20 +58,51 @@ Published sync_directory(Files &files, const Opened &folder) {
 
 }  // namespace
 
+NewFile::NewFile(Files &files, const Opened &folder, mode_t mode)
+    : files_(files), folder_(folder), temporary_(temporary_name()) {
+  const int descriptor = files.open(folder.handle.get(), temporary_, O_WRONLY | O_CREAT | O_EXCL, mode);
+  if (descriptor < 0) {
+    temporary_.clear();
+    failure_ = failed("making a file", descriptor);
+    return;
+  }
+  handle_ = Handle(files, descriptor);
+}
+
+NewFile::~NewFile() {
+  handle_ = Handle();
+  if (!temporary_.empty()) (void)files_.remove(folder_.handle.get(), temporary_);
+}
+
+void NewFile::write(std::string_view bytes) {
+  if (!failure_.problem.empty()) return;
+  if (const int error = write_all(files_, handle_.get(), bytes); error < 0) failure_ = failed("writing a file", error);
+}
+
+// Each may be the one that reports a full disk.
+void NewFile::seal() {
+  if (!failure_.problem.empty()) return;
+  if (const int error = files_.sync(handle_.get()); error < 0) {
+    failure_ = failed("syncing a file", error);
+  } else if (const int not_closed = handle_.close(); not_closed < 0) {
+    failure_ = failed("closing a file", not_closed);
+  }
+}
+
+Published NewFile::put_in_place(const std::string &name) {
+  seal();
+  if (!failure_.problem.empty()) return failure_;
+  const int renamed = rename_over(files_, folder_.handle.get(), temporary_, name);
+  if (renamed < 0) return failure_ = failed("renaming a file", renamed);
+  temporary_.clear();
+  return sync_directory(files_, folder_);
+}
+
 Published publish_file(Files &files, const Opened &folder, const std::string &name, std::string_view bytes) {
   if (static_cast<std::int64_t>(bytes.size()) > kMaxFileBytes) return failed("keeping a file", EFBIG);
-  const std::string temporary = temporary_name();
-  const int directory = folder.handle.get();
-  const int descriptor = files.open(directory, temporary, O_WRONLY | O_CREAT | O_EXCL, kFileMode);
-  if (descriptor < 0) return failed("making a file", descriptor);
-  Published result = fill(files, Handle(files, descriptor), bytes);
-  if (result.done) {
-    const int renamed = put_in_place(files, directory, temporary, name);
-    if (renamed == 0) return sync_directory(files, folder);
-    result = failed("renaming a file", renamed);
-  }
-  (void)files.remove(directory, temporary);
-  return result;
+  NewFile file(files, folder, kFileMode);
+  file.write(bytes);
+  return file.put_in_place(name);
 }
 
 bool is_temporary(std::string_view name) { return name.starts_with(kTemporaryPrefix); }

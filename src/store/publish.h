@@ -17,7 +17,30 @@ struct Published {
   int error = 0;        // its errno
 };
 
-// `folder` is open and trusted. The temporary is gone afterwards, unless the process died meanwhile.
+// A file that is written piece by piece. The temporary is gone with the object, unless it has got its name or the
+// process died meanwhile. After the first failure, nothing more is done.
+class NewFile {
+ public:
+  NewFile(Files &files, const Opened &folder, mode_t mode);  // `folder` is open and outlives it
+  ~NewFile();
+  NewFile(const NewFile &) = delete;
+  NewFile &operator=(const NewFile &) = delete;
+
+  void write(std::string_view bytes);
+  [[nodiscard]] Published put_in_place(const std::string &name);       // once, after the last write
+  [[nodiscard]] const Published &failure() const { return failure_; }  // its problem is "" while all is well
+
+ private:
+  void seal();  // synced and closed
+
+  Files &files_;
+  const Opened &folder_;
+  std::string temporary_;  // its name; "": none to remove
+  Handle handle_;
+  Published failure_;
+};
+
+// All at once. `folder` is open and trusted. The temporary is gone afterwards, unless the process died meanwhile.
 [[nodiscard]] Published publish_file(Files &files, const Opened &folder, const std::string &name,
                                      std::string_view bytes);
 

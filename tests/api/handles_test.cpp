@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <array>
+#include <filesystem>
 
 #include "support/sentences.h"
 #include "support/session.h"
@@ -36,6 +37,8 @@ TEST_CASE("handles and places for results must be there") {
   check_sentence(msj_inspect(nullptr, nullptr, &json), kInvalid, no_context);
   check_sentence(msj_doctor(nullptr, &json), kInvalid, no_context);
   check_sentence(msj_cache(nullptr, MSJ_CACHE_PATH, &json), kInvalid, no_context);
+  check_sentence(msj_cache_export(nullptr, nullptr, "a.tar", &json), kInvalid, no_context);
+  check_sentence(msj_cache_import(nullptr, "a.tar", &json), kInvalid, no_context);
   void *memory = nullptr;
   check_sentence(msj_device_alloc(nullptr, 0, 1, &memory), kInvalid, no_context);
   check_sentence(msj_device_free(nullptr, 0, &memory), kInvalid, no_context);
@@ -50,6 +53,11 @@ TEST_CASE("handles and places for results must be there") {
   check_sentence(msj_describe(nullptr), kInvalid, {"json is null"});
   check_sentence(msj_doctor(session.get(), nullptr), kInvalid, {"json is null"});
   check_sentence(msj_cache(session.get(), MSJ_CACHE_PATH, nullptr), kInvalid, {"json is null"});
+  check_sentence(msj_cache_export(session.get(), nullptr, "a.tar", nullptr), kInvalid, {"json is null"});
+  check_sentence(msj_cache_export(session.get(), nullptr, nullptr, &json), kInvalid, {"file is null"});
+  check_sentence(msj_cache_import(session.get(), "a.tar", nullptr), kInvalid, {"json is null"});
+  check_sentence(msj_cache_import(session.get(), nullptr, &json), kInvalid, {"file is null"});
+  check_sentence(msj_cache_import(session.get(), "", &json), kInvalid, {"file is empty"});
   check_sentence(msj_prepare(session.get(), nullptr, nullptr, nullptr), kInvalid, {"call is null"});
   check_sentence(msj_workspace_size(session.get(), nullptr, &bytes), kInvalid, {"call is null"});
   check_sentence(msj_cache(session.get(), 9, &json), kInvalid, {"action is 9"});
@@ -166,4 +174,32 @@ TEST_CASE("a handle of another kind is refused as each kind") {
   call.call().plan = reinterpret_cast<const msj_plan *>(session.get());
   check_sentence(session.run(call), kInvalid, {"plan is no live msj_plan"});
   CHECK(session.stats().launches == 0);
+}
+
+TEST_CASE("options of an export") {
+  FakeGpu gpu;
+  const ScratchDirectory cache;
+  Session session(cache.path(), "off");
+  char *json = nullptr;
+  struct {
+    msj_export_options known{};
+    std::int64_t tail = 0;
+  } options;
+  const std::string file = cache / "a.tar";
+  const auto exporting = [&] { return msj_cache_export(session.get(), &options.known, file.c_str(), &json); };
+  check_sentence(exporting(), kInvalid, {"struct_size of options is 0", std::to_string(sizeof options.known)});
+  options.known.struct_size = sizeof options;
+  options.tail = 1;
+  check_sentence(exporting(), kInvalid, {"options"});
+  options.tail = 0;
+  options.known.op = "sparse";
+  check_sentence(exporting(), kInvalid, {"options.op is 'sparse'"});
+  options.known.op = nullptr;
+  options.known.arch = "volta";
+  check_sentence(exporting(), kInvalid, {"volta", "sm_90a"});
+  CHECK(json == nullptr);
+  CHECK_FALSE(std::filesystem::exists(file));
+  options.known.arch = nullptr;
+  CHECK(exporting() == MSJ_OK);
+  msj_string_free(json);
 }

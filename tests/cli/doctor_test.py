@@ -160,8 +160,8 @@ class DoctorTest(CommandTest):
         cubin = next(self.cache.rglob("*.cubin"))
         cubin.write_bytes(cubin.read_bytes()[:-1])
         check = self.doctor()["cache files"]
-        self.assert_warning(check, ["1 of", "not valid", cubin], ["cache verify", "cache clear"])
-        self.run_command("cache", "clear")
+        self.assert_warning(check, ["1 of", "not valid", cubin], ["cache verify", "cache prune"])
+        self.run_command("cache", "prune")
         self.assert_ok(self.doctor()["cache files"], "all valid")
 
     def test_a_file_that_is_being_written(self):
@@ -172,7 +172,7 @@ class DoctorTest(CommandTest):
         self.assert_ok(self.doctor()["cache files"], "all valid")
         self.run_command("cache", "verify")
         os.utime(temporary, (0, 0))  # what nobody writes any more
-        self.assert_warning(self.doctor()["cache files"], ["1 of", "not valid", temporary, "interrupted"], ["cache clear"])
+        self.assert_warning(self.doctor()["cache files"], ["1 of", "not valid", temporary, "interrupted"], ["cache prune"])
         self.assertIn(f"{temporary}: is a leftover", self.run_command("cache", "verify", code=1).stdout)
 
     def test_layers(self):

@@ -399,8 +399,8 @@ class CacheTest(EndToEndTest):
         self.assertEqual(list(self.cache.rglob("*.cubin")), [])
 
     def test_no_cache_directory_is_said(self):
-        for action in ("path", "verify", "clear"):
-            result = self.run_command("cache", action, code=1, environment={"MAXSIM_JIT_CACHE_DIR": "", "HOME": "", "XDG_CACHE_HOME": ""})
+        for action in (["path"], ["verify"], ["prune"], ["clear"], ["export", "a.tar"], ["import", "a.tar"]):
+            result = self.run_command("cache", *action, cwd=self.directory, code=1, environment={"MAXSIM_JIT_CACHE_DIR": "", "HOME": "", "XDG_CACHE_HOME": ""})
             self.assertIn("MAXSIM_JIT_CACHE_DIR", result.stderr)
             self.assertEqual(result.stdout, "")
 

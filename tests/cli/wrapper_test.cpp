@@ -249,6 +249,17 @@ TEST_CASE("documents are JSON, counters count") {
   CHECK(status_of([&] { static_cast<void>(fixture.context.cache(99)); }) == MSJ_ERROR_INVALID_ARGUMENT);
 }
 
+TEST_CASE("a cache is exported and imported") {
+  Fixture fixture;
+  const std::string file = fixture.directory / "a.tar";
+  CHECK(fixture.context.cache_export(file).find("\"cubins\"") != std::string::npos);
+  CHECK(fixture.context.cache_export(file, "dense_forward", "sm_90a").find(file) != std::string::npos);
+  CHECK(fixture.context.cache_import(file).find("\"problems\"") != std::string::npos);
+  CHECK(status_of([&] { static_cast<void>(fixture.context.cache_export(file, "sparse")); }) ==
+        MSJ_ERROR_INVALID_ARGUMENT);
+  CHECK(status_of([&] { static_cast<void>(fixture.context.cache_import(file + "x")); }) == MSJ_ERROR_IO);
+}
+
 TEST_CASE("copies share one context, frozen for all of them") {
   Problem problem;
   const Fixture fixture;

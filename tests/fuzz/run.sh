@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# tests/fuzz/run.sh SECONDS [TARGET…]   fuzzes each target (all four) for SECONDS, one after the other
+# tests/fuzz/run.sh SECONDS [TARGET…]   fuzzes each target (all five) for SECONDS, one after the other
 # tests/fuzz/run.sh keep [TARGET…]      puts what was found into the kept corpus, as few files as cover the same edges
 #
 # Builds build/fuzz with clang. What is found grows in build/fuzz/found/TARGET, a crash is build/fuzz/crashes/TARGET-*.
@@ -9,7 +9,7 @@ what=${1:-}
 if [[ ! $what =~ ^([1-9][0-9]*|keep)$ ]]; then sed -n '2,5s/^# \?//p' "$0" >&2; exit 2; fi
 shift
 targets=("$@")
-[ $# -gt 0 ] || targets=(npy manifest entry cubin)
+[ $# -gt 0 ] || targets=(npy manifest entry cubin tar)
 
 if ! command -v clang++ >/dev/null; then echo 'run.sh: no clang++; install clang' >&2; exit 1; fi
 cmake --preset fuzz >/dev/null

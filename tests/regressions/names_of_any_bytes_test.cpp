@@ -18,7 +18,7 @@ TEST_CASE("documents about paths of any bytes are JSON") {
   Session session(root, "off");
   session.must_run(small_call(*ops::all_ops()[0].spec, 0));
   std::ofstream(root + "/v1/cubins/\xff.cubin") << "no cubin";
-  for (const std::int32_t action : {MSJ_CACHE_PATH, MSJ_CACHE_VERIFY, MSJ_CACHE_CLEAR}) {
+  for (const std::int32_t action : {MSJ_CACHE_PATH, MSJ_CACHE_VERIFY, MSJ_CACHE_PRUNE, MSJ_CACHE_CLEAR}) {
     char *text = nullptr;
     const msj_status status = msj_cache(session.get(), action, &text);
     INFO(msj_last_error());

@@ -71,6 +71,10 @@ class FaultyFiles : public Files {
     if (const int error = fault(FileCall::read)) return error;
     return real_->read(descriptor, bytes, cut(count));
   }
+  ssize_t read_at(int descriptor, char *bytes, std::size_t count, std::uint64_t offset) override {
+    if (const int error = fault(FileCall::read)) return error;
+    return real_->read_at(descriptor, bytes, cut(count), offset);
+  }
   ssize_t write(int descriptor, const char *bytes, std::size_t count) override {
     if (const int error = fault(FileCall::write)) {
       (void)real_->write(descriptor, bytes, count / 2);  // a disk fills up in the middle

@@ -1,0 +1,20 @@
+// What a file of the cache is, by its name and place below a layer's root.
+#pragma once
+
+#include <string_view>
+
+namespace msj::store {
+
+inline constexpr std::string_view kFormat = "v1";
+inline constexpr std::string_view kCubins = "v1/cubins";
+inline constexpr std::string_view kLocks = "v1/locks";
+inline constexpr std::string_view kCubinEnding = ".cubin";
+inline constexpr std::string_view kEntryEnding = ".json";
+
+[[nodiscard]] bool has_our_ending(std::string_view name);  // that of an entry or a cubin
+[[nodiscard]] bool is_lock(std::string_view relative);     // where locks lie
+[[nodiscard]] bool is_kept_file(
+    std::string_view relative);                         // an entry or a cubin, by its ending: no lock, no temporary
+[[nodiscard]] bool is_ours(std::string_view relative);  // any of them: what `cache clear` removes
+
+}  // namespace msj::store
