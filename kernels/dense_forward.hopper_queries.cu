@@ -104,11 +104,12 @@ struct DenseQueries : TensorRows<DenseQueries, QueryRowsForward<DenseQueries>> {
       if (stage == 0) Block::take_turn(queries.scorer);
       ptx::products_fence();
 #pragma unroll
-      for (int at = 0; at < Block::stage_steps; ++at)
+      for (int at = 0; at < Block::stage_steps; ++at) {
+        Block::pass_turn_before(stage, at, queries.scorer);
         Block::template multiply_step<type, type>(tile, queries, stage * Block::stage_boxes * 4 + at, documents, at,
                                                   stage > 0 || at > 0);
+      }
       ptx::products_commit();
-      if (stage + 1 == Block::tile_stages) Block::pass_turn(queries.scorer);
       if (stage > 0) {
         ptx::products_wait<1>();
         Block::release(previous, lane);

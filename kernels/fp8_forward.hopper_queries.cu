@@ -49,12 +49,15 @@ struct Fp8Queries : TensorRows<Fp8Queries, QueryRowsForward<Fp8Queries>>, Fp8Sca
   // --- score ---------------------------------------------------------------------------------------------------------
 
   // A sum of up to 64 of d, over what the accumulators held: begun, and in them when it has been waited for.
-  static __device__ __forceinline__ void multiply(Tile& products, typename Block::Queries& queries, int step,
+  static __device__ __forceinline__ void multiply(Tile& products, typename Block::Queries& queries, int stage,
                                                   unsigned documents, int at) {
     ptx::products_fence();
 #pragma unroll
-    for (int i = 0; i < sum_steps && at + i < Block::stage_steps; ++i)
-      Block::template multiply_step<dtype::q, dtype::d>(products, queries, step + at + i, documents, at + i, i > 0);
+    for (int i = 0; i < sum_steps && at + i < Block::stage_steps; ++i) {
+      Block::pass_turn_before(stage, at + i, queries.scorer);
+      Block::template multiply_step<dtype::q, dtype::d>(products, queries, stage * Block::stage_boxes * 4 + at + i,
+                                                        documents, at + i, i > 0);
+    }
     ptx::products_commit();
   }
   static __device__ __forceinline__ void wait_and_add(Tile& tile, Tile& products) {
@@ -71,18 +74,14 @@ struct Fp8Queries : TensorRows<Fp8Queries, QueryRowsForward<Fp8Queries>>, Fp8Sca
     for (int stage = 0; stage < Block::tile_stages; ++stage) {
       Block::wait_full(place);
       const unsigned documents = Block::stage_address(0, place.slot);
-      const int step = stage * Block::stage_boxes * 4;
       if (stage == 0) Block::take_turn(queries.scorer);
 #pragma unroll
       for (int at = 0; at < Block::stage_steps; at += sum_steps) {
-        const bool is_last = stage + 1 == Block::tile_stages && at + sum_steps >= Block::stage_steps;
         if (stage == 0 && at == 0) {  // nothing to add to, nor to wait for before the next
-          multiply(tile, queries, step, documents, at);
-          if (is_last) Block::pass_turn(queries.scorer);
+          multiply(tile, queries, stage, documents, at);
         } else {
           Tile products;
-          multiply(products, queries, step, documents, at);
-          if (is_last) Block::pass_turn(queries.scorer);
+          multiply(products, queries, stage, documents, at);
           wait_and_add(tile, products);
         }
       }

@@ -4,6 +4,7 @@
 
 #include "api/documents.h"
 #include "api/file_checks.h"
+#include "base/hash.h"
 
 namespace msj::api {
 
@@ -23,9 +24,7 @@ bool is_utf8(const std::string &text) {
 Json layer_json(const std::string &path, bool writable) {
   Json layer = {{"path", path}, {"writable", writable}};
   if (is_utf8(path)) return layer;
-  std::string hex;
-  for (const char byte : path) hex += fmt::format("{:02x}", static_cast<unsigned char>(byte));
-  layer["path_hex"] = hex;
+  layer["path_hex"] = to_hex(path);
   return layer;
 }
 

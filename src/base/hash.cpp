@@ -7,6 +7,7 @@ namespace msj {
 
 namespace {
 
+constexpr std::string_view kHexDigits = "0123456789abcdef";
 constexpr std::size_t kBlock = 64;
 using State = std::array<std::uint32_t, 8>;
 
@@ -90,14 +91,24 @@ Digest sha256(std::string_view bytes) {
   return digest;
 }
 
-std::string short_hex(const Digest &digest) {
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  std::string text;
-  for (std::size_t i = 0; i < 16; ++i) {
-    text += kDigits[digest[i] >> 4];
-    text += kDigits[digest[i] & 15];
+std::string to_hex(std::string_view bytes) {
+  std::string hex;
+  for (const char c : bytes) {
+    const auto byte = static_cast<unsigned char>(c);
+    hex += kHexDigits[byte >> 4];
+    hex += kHexDigits[byte & 15];
   }
-  return text;
+  return hex;
 }
+
+std::string from_hex(std::string_view hex) {
+  std::string bytes;
+  for (std::size_t i = 0; i + 1 < hex.size(); i += 2) {
+    bytes += static_cast<char>(kHexDigits.find(hex[i]) << 4 | kHexDigits.find(hex[i + 1]));
+  }
+  return bytes;
+}
+
+std::string short_hex(const Digest &digest) { return to_hex(std::string(digest.begin(), digest.begin() + 16)); }
 
 }  // namespace msj

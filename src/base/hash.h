@@ -11,7 +11,11 @@ namespace msj {
 using Digest = std::array<std::uint8_t, 32>;
 
 [[nodiscard]] Digest sha256(std::string_view bytes);
-[[nodiscard]] std::string short_hex(const Digest &digest);  // 32 lower-case hex digits
+// Two lower-case hex digits a byte, and back.
+[[nodiscard]] std::string to_hex(std::string_view bytes);
+[[nodiscard]] std::string from_hex(std::string_view hex);
+
+[[nodiscard]] std::string short_hex(const Digest &digest);  // 32 digits
 [[nodiscard]] inline std::string hash_name(std::string_view bytes) { return short_hex(sha256(bytes)); }
 
 }  // namespace msj

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "base/error.h"
+#include "base/hash.h"
 
 namespace msj::cuda {
 
@@ -46,9 +47,7 @@ std::string device_name(const Driver &driver, CUdevice device) {
 std::string device_uuid(const Driver &driver, CUdevice device) {
   CUuuid uuid{};
   driver.check(driver.DeviceGetUuid(&uuid, device), "cuDeviceGetUuid");
-  std::string hex;
-  for (const char byte : uuid.bytes) hex += fmt::format("{:02x}", static_cast<unsigned char>(byte));
-  return hex;
+  return to_hex({uuid.bytes, sizeof uuid.bytes});
 }
 
 DeviceLimits read_limits(const Driver &driver, CUdevice device) {

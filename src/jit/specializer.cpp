@@ -42,26 +42,25 @@ Specializer::Specializer(const Settings &settings, store::CacheRoot &root, Lazy<
 
 std::shared_ptr<const Cubin> Specializer::cubin(const Specialization &specialization, Purpose purpose) {
   if (purpose == Purpose::use) say_note(specialization);
-  const std::string key = specialization.key();
-  if (auto known = cubins_.find(key)) {
-    ++counters_.cubin_hits_memory;
-    return known;
-  }
-  return cubins_.get_or_make(key, [&] { return load_or_compile(unit_of(specialization), true); });
+  return get(specialization.key(), [&] { return unit_of(specialization); });
 }
 
 std::shared_ptr<const Cubin> Specializer::cubin_of_file(const std::string &file,
                                                         const cuda::Architecture &architecture) {
   const nlohmann::ordered_json json = {{"file", file}, {"architecture", architecture.name}};
   const std::string key = json.dump();
+  return get(key, [&]() -> Unit {
+    const std::string &source = sources_.expanded(file);
+    return {source, name_of(source, architecture), key, file, architecture};
+  });
+}
+
+std::shared_ptr<const Cubin> Specializer::get(const std::string &key, const std::function<Unit()> &make_unit) {
   if (auto known = cubins_.find(key)) {
     ++counters_.cubin_hits_memory;
     return known;
   }
-  return cubins_.get_or_make(key, [&] {
-    const std::string &source = sources_.expanded(file);
-    return load_or_compile({source, name_of(source, architecture), key, file, architecture}, true);
-  });
+  return cubins_.get_or_make(key, [&] { return load_or_compile(make_unit(), true); });
 }
 
 std::shared_ptr<const Cubin> Specializer::rebuild(const Specialization &specialization) {
@@ -76,8 +75,10 @@ std::string Specializer::hash_of(const Specialization &specialization) {
 }
 
 std::string Specializer::source_hash(const Specialization &specialization) {
-  return hash_name(sources_.expanded(file_name(specialization)));
+  return hash_of_file(file_name(specialization));
 }
+
+std::string Specializer::hash_of_file(const std::string &name) { return hash_name(sources_.expanded(name)); }
 
 std::shared_ptr<const Cubin> Specializer::from_disk(const std::string &hash, const std::string &key) {
   auto file = store_.load(hash, key);
@@ -115,8 +116,7 @@ std::shared_ptr<const Cubin> Specializer::load_or_compile(const Unit &unit, bool
   const auto nvrtc = nvrtc_.get();
   auto result = nvrtc->compile(unit.source, unit.name, unit.architecture, compile_options(), counters_);
   if (!result.log.empty()) log_.debug(result.log);
-  const std::string source_hash = hash_name(sources_.expanded(unit.name));
-  store_.save({unit.hash, unit.key, provenance_json(nvrtc->version(), source_hash), result.cubin});
+  store_.save({unit.hash, unit.key, provenance_json(nvrtc->version(), hash_of_file(unit.name)), result.cubin});
   return std::make_shared<const Cubin>(Cubin{unit.hash, std::move(result.cubin), std::move(result.log)});
 }
 

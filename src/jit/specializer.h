@@ -1,6 +1,7 @@
 // Specialization → cubin, through memory, disk and NVRTC: one compile per key across threads and processes.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -54,6 +55,8 @@ class Specializer {
     cuda::Architecture architecture;
   };
   [[nodiscard]] Unit unit_of(const Specialization &specialization);
+  [[nodiscard]] std::string hash_of_file(const std::string &name);
+  [[nodiscard]] std::shared_ptr<const Cubin> get(const std::string &key, const std::function<Unit()> &make_unit);
   [[nodiscard]] std::shared_ptr<const Cubin> load_or_compile(const Unit &unit, bool trust_disk);
   void say_note(const Specialization &specialization);
   [[nodiscard]] std::shared_ptr<const Cubin> from_disk(const std::string &hash, const std::string &key);

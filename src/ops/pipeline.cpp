@@ -312,8 +312,8 @@ void Pipeline::prepare_ahead(const BoundCall &call, const cuda::Architecture &ar
 }
 
 std::size_t Pipeline::workspace_size(const BoundCall &call, int device_ordinal) {
-  const cuda::DeviceInfo &info =
-      device(device_ordinal);  // first: one that there is not is refused whatever the op needs
+  // First: a device that there is not is refused, whatever the op needs.
+  const cuda::DeviceInfo &info = device(device_ordinal);
   const auto needs_none = [](const PathSpec &path) { return path.workspace == nullptr; };
   if (std::all_of(call.op->paths.begin(), call.op->paths.end(), needs_none)) return 0;
   const tune::AutotuneKey key = autotune_key(call);

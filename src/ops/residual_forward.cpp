@@ -135,11 +135,14 @@ std::size_t workspace_of_table(const GeometryQuery &query) {
 
 // ---- gather path -------------------------------------------------------------------------------------------------
 
+// Of the kernels' table of weights, by pairs of features up to 4 bits; in copies against bank conflicts.
+constexpr int field_bits(int bits) { return bits == 8 ? 8 : 2 * bits; }
+constexpr int weight_pairs_bytes(int bits) { return (1 << field_bits(bits)) * (bits <= 2 ? 32 : 8) * 4; }
+
 constexpr std::array<std::string_view, 1> kGatherEntries = {"residual_forward"};
 
 ForwardRows gathered_rows(std::span<const DType> dtypes, int bits) {
   const bool half = has_half_rows(dtypes);
-  const int field_bits = bits == 8 ? 8 : 2 * bits;
   return {.document_bytes = half ? 2 : 4,
           .query_bytes = half ? 2 : 4,
           .k_unit = 32,
@@ -150,7 +153,7 @@ ForwardRows gathered_rows(std::span<const DType> dtypes, int bits) {
           .fragments = half ? 8 : 4,
           .coded_bytes = bytes(dtypes[MSJ_RESIDUAL_FORWARD_CENTROIDS]),
           .coded_bits = bits,
-          .table_bytes = half ? (1 << field_bits) * (bits <= 2 ? 32 : 8) * 4 : (1 << bits) * 4};
+          .table_bytes = half ? weight_pairs_bytes(bits) : (1 << bits) * 4};
 }
 
 std::string admission_of_gather(const ConfigQuery &query) {
@@ -174,11 +177,7 @@ constexpr std::array<std::string_view, 7> kHopperLoaderTunables = {
 constexpr std::array<TensorMapSpec, 1> kTensorMaps = {{{MSJ_RESIDUAL_FORWARD_Q, hopper_query_box}}};
 
 HopperRows made_rows(int bits) {
-  const int field_bits = bits == 8 ? 8 : 2 * bits;
-  return {.element_bytes = 2,
-          .row_extra_bytes = 4,
-          .shared_bytes = (1 << field_bits) * (bits <= 2 ? 32 : 8) * 4,
-          .other_registers = 32};
+  return {.element_bytes = 2, .row_extra_bytes = 4, .shared_bytes = weight_pairs_bytes(bits), .other_registers = 32};
 }
 
 std::string admission_of_hopper(const ConfigQuery &query) {

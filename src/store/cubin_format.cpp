@@ -37,24 +37,6 @@ Number get(std::string_view bytes, std::size_t at) {
   return number;
 }
 
-std::string from_hex(std::string_view hex) {
-  std::string bytes;
-  for (std::size_t i = 0; i < hex.size(); i += 2) {
-    bytes += static_cast<char>(kHexDigits.find(hex[i]) << 4 | kHexDigits.find(hex[i + 1]));
-  }
-  return bytes;
-}
-
-std::string to_hex(std::string_view bytes) {
-  std::string hex;
-  for (const char c : bytes) {
-    const auto byte = static_cast<unsigned char>(c);
-    hex += kHexDigits[byte >> 4];
-    hex += kHexDigits[byte & 15];
-  }
-  return hex;
-}
-
 // Over the whole file but the checksum itself.
 std::string checksum(std::string_view before, std::string_view after) {
   const Digest digest = sha256(std::string(before).append(after));

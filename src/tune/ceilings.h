@@ -28,7 +28,7 @@ struct CeilingLaunch {
 inline constexpr CeilingLaunch kEmptyLaunch = {"empty_launch", 1, 128};
 inline constexpr std::array<CeilingLaunch, 4> kLoads = {
     {{"pure_read", 2, 512}, {"pure_read", 4, 512}, {"pure_read", 8, 256}, {"pure_read", 4, 256}}};
-constexpr int kRingBytes = 4 * 16 * 1024;  // of the kernel's stages
+inline constexpr int kRingBytes = 4 * 16 * 1024;  // of the kernel's stages
 inline constexpr std::array<CeilingLaunch, 3> kBulkCopies = {{{"pure_bulk_read", 1, 32, kRingBytes},
                                                               {"pure_bulk_read", 2, 32, kRingBytes},
                                                               {"pure_bulk_read", 3, 32, kRingBytes}}};

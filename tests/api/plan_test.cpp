@@ -42,6 +42,23 @@ void check_mismatch(msj_status status, const std::string &words) {
   CHECK(sentence.find(words) != std::string::npos);
 }
 
+// What a plan of dense_forward for `shape`, of one kind of feature, dtype, static size and bucket, says to others.
+void check_other_calls(Session &session, const Plan &plan, const CallShape &shape) {
+  CallShape other = shape;
+  other.features = 0b0101;
+  check_mismatch(run_with(session, plan, other), "features [], the call has [q_mask, normalize]");
+  other = shape;
+  other.own = {DType::f16};
+  check_mismatch(run_with(session, plan, other), "q of bf16, the call has f16");
+  other = shape;
+  other.sizes[4] = 144;
+  check_mismatch(run_with(session, plan, other), "static size d 128, the call's is 144");
+  other = shape;
+  other.sizes[2] = 65;
+  check_mismatch(run_with(session, plan, other), "bucket Lq 64, the call's is 128");
+  check_mismatch(run_with(session, plan, shape, 1), "device 0, the call has 1");
+}
+
 }  // namespace
 
 TEST_CASE("a plan serves every call of its kind, and asks for nothing more") {
@@ -105,25 +122,13 @@ TEST_CASE("each mismatch has its name") {
   CHECK(run_with(session, plan, shape) == MSJ_OK);
   const msj_counters before = session.stats();
 
+  check_other_calls(session, plan, shape);
   CallShape other = shape;
-  other.features = 0b0101;
-  check_mismatch(run_with(session, plan, other), "features [], the call has [q_mask, normalize]");
-  other = shape;
-  other.own = {DType::f16};
-  check_mismatch(run_with(session, plan, other), "q of bf16, the call has f16");
-  other = shape;
   other.streamed = Strides::odd_rows;
   check_mismatch(run_with(session, plan, other), "layout class aligned16, the call's is any");
   other = shape;
-  other.sizes[4] = 144;
-  check_mismatch(run_with(session, plan, other), "static size d 128, the call's is 144");
-  other = shape;
   other.sizes[1] = 100'000;
   check_mismatch(run_with(session, plan, other), "bucket Nd 128, the call's is more");
-  other = shape;
-  other.sizes[2] = 65;
-  check_mismatch(run_with(session, plan, other), "bucket Lq 64, the call's is 128");
-  check_mismatch(run_with(session, plan, shape, 1), "device 0, the call has 1");
   const CUstream elsewhere = gpu->create_stream(gpu->create_context(0), CU_STREAM_NON_BLOCKING);
   check_mismatch(run_with(session, plan, shape, 0, elsewhere), "another CUDA context");
   check_mismatch(run_with(session, plan, shape, MSJ_DEVICE_CPU), "MSJ_DEVICE_CPU runs without one");
@@ -147,19 +152,7 @@ TEST_CASE("an empty call asks its plan for all that it has itself: not for a buc
   const Plan plan = prepare(session, shape);
   shape.sizes[1] = 0;
   CHECK(run_with(session, plan, shape) == MSJ_OK);
-  CallShape other = shape;
-  other.features = 0b0101;
-  check_mismatch(run_with(session, plan, other), "features [], the call has [q_mask, normalize]");
-  other = shape;
-  other.own = {DType::f16};
-  check_mismatch(run_with(session, plan, other), "q of bf16, the call has f16");
-  other = shape;
-  other.sizes[4] = 144;
-  check_mismatch(run_with(session, plan, other), "static size d 128, the call's is 144");
-  other = shape;
-  other.sizes[2] = 65;
-  check_mismatch(run_with(session, plan, other), "bucket Lq 64, the call's is 128");
-  check_mismatch(run_with(session, plan, shape, 1), "device 0, the call has 1");
+  check_other_calls(session, plan, shape);
   CHECK(gpu->launch_count() == 0);
 }
 

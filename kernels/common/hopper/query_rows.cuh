@@ -235,10 +235,16 @@ struct QueryRowsForward {
   // --- score ---------------------------------------------------------------------------------------------------------
 
   // Scorers take turns at the tensor cores, else all have them at once, and then none: a barrier for each, at which it
-  // meets the one before it, that has issued its products.
+  // meets the one before it, that has issued its products but for the last `turn_lead` steps: meeting takes time too.
+  static constexpr int turn_lead = 1;
   static __device__ __forceinline__ void take_turn(int scorer) { ptx::named_barrier(1 + scorer, 256); }
   static __device__ __forceinline__ void pass_turn(int scorer) {
     ptx::named_barrier_arrive(1 + (scorer + 1 == scorers ? 0 : scorer + 1), 256);
+  }
+  // Before step `at` of the tile's stage `stage`, of which only the last ones matter.
+  static __device__ __forceinline__ void pass_turn_before(int stage, int at, int scorer) {
+    constexpr int last = stage_steps > turn_lead ? stage_steps - turn_lead : 0;
+    if (stage + 1 == tile_stages && at == last) pass_turn(scorer);
   }
 
   // A of a scorer's 64 query tokens: its first k steps, and where the others lie. From shared memory alone it would take
