@@ -21,6 +21,7 @@
 #include "cli/output.h"
 #include "cli/parallel.h"
 #include "cli/session.h"
+#include "cli/usage.h"
 #include "cli/warm_request.h"
 
 namespace msj::cli {
@@ -250,9 +251,9 @@ Command add_warm(CLI::App &app, const std::vector<OpInfo> &ops, Console &console
   command->add_option("--arch", options->arch, "compile for this architecture (sm_90a); needs no GPU, tunes nothing");
   command->add_option("--gpu", options->gpu, "with --arch: the configs shipped for this GPU name only");
   command->add_option("--layout", options->layout, "layout class (default: that of contiguous tensors)")
-      ->check(CLI::IsMember({"aligned16", "any", "both"}));
+      ->check(one_of({"aligned16", "any", "both"}));
   command->add_option("--device", options->device, "cuda or cuda:N")->capture_default_str();
-  command->add_option("--jobs", options->jobs, "threads")->capture_default_str()->check(CLI::Range(1, 1024));
+  command->add_option("--jobs", options->jobs, "threads")->capture_default_str()->check(whole_number(1, 1024));
   command->add_flag("--json", options->json, "one JSON object on stdout (maxsim-jit/warm/1)");
   return {command, [options, &ops, &console] { return run_warm(*options, ops, console); }};
 }
