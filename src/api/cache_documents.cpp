@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "api/documents.h"
@@ -49,7 +50,7 @@ Json cache_layers(ops::Pipeline &pipeline) {
 std::string cache_path(ops::Pipeline &pipeline) {
   Json json = cache_layers(pipeline);
   const store::CacheRoot::Kept kept = pipeline.root().kept();
-  json["kept"] = {{"files", kept.files}, {"failed", kept.failed}, {"problem", kept.problem}};
+  json["kept"] = {{"files", kept.files}, {"failed", kept.failed}, {"problem", kept.problem}, {"logged", kept.logged}};
   return to_text(json);
 }
 
@@ -79,6 +80,7 @@ std::string cache_clear(ops::Pipeline &pipeline) {
   json["removed"] = pipeline.root().clear();
   json["problems"] = Json::array();
   const std::string writable = pipeline.settings().cache_dir;
+  if (!std::filesystem::exists(writable)) return to_text(json);  // nothing is left, and nothing must be made to see it
   const std::string locks = fmt::format("{}/{}/locks", writable, store::kFormat);
   for (const auto &left : verified(pipeline)) {
     if (writable.empty() || !left.path.starts_with(writable) || left.path.starts_with(locks)) continue;

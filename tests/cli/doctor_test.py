@@ -175,6 +175,21 @@ class DoctorTest(CommandTest):
         self.assert_warning(self.doctor()["cache files"], ["1 of", "not valid", temporary, "interrupted"], ["cache prune"])
         self.assertIn(f"{temporary}: is a leftover", self.run_command("cache", "verify", code=1).stdout)
 
+    def test_verify_agrees(self):
+        plain = self.directory / "plain"
+        plain.write_text("mine")
+        for place in ("/proc/cache", plain, plain / "below"):
+            with self.subTest(place):
+                environment = {"MAXSIM_JIT_CACHE_DIR": str(place)}
+                checks = self.doctor(**environment)
+                verified = json.loads(self.run_command("cache", "verify", "--json", code=1, environment=environment).stdout)
+                self.assertEqual(verified["unusable"], [str(place)])
+                (problem,) = verified["problems"]
+                why = problem["problem"].removeprefix("this cache directory can't be used: it ")
+                self.assertEqual(checks["cache"]["found"], f"{place} {why}")
+                self.assertEqual(checks["cache files"]["status"], "warning")
+        self.run_command("cache", "clear", environment={"MAXSIM_JIT_CACHE_DIR": "/proc/cache"})  # nothing is there
+
     def test_layers(self):
         sound, missing, open_to_all = (self.directory / name for name in ("sound", "missing", "open"))
         sound.mkdir(mode=0o755)
