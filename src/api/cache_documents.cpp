@@ -80,7 +80,9 @@ std::string cache_clear(ops::Pipeline &pipeline) {
   json["removed"] = pipeline.root().clear();
   json["problems"] = Json::array();
   const std::string writable = pipeline.settings().cache_dir;
-  if (!std::filesystem::exists(writable)) return to_text(json);  // nothing is left, and nothing must be made to see it
+  std::error_code error;
+  (void)std::filesystem::status(writable, error);
+  if (error == std::errc::no_such_file_or_directory) return to_text(json);  // and nothing must be made to see that
   const std::string locks = fmt::format("{}/{}/locks", writable, store::kFormat);
   for (const auto &left : verified(pipeline)) {
     if (writable.empty() || !left.path.starts_with(writable) || left.path.starts_with(locks)) continue;

@@ -188,7 +188,13 @@ class DoctorTest(CommandTest):
                 why = problem["problem"].removeprefix("this cache directory can't be used: it ")
                 self.assertEqual(checks["cache"]["found"], f"{place} {why}")
                 self.assertEqual(checks["cache files"]["status"], "warning")
-        self.run_command("cache", "clear", environment={"MAXSIM_JIT_CACHE_DIR": "/proc/cache"})  # nothing is there
+
+    def test_clear_makes_nothing(self):
+        for place, code in ((self.cache, 0), ("/proc/cache", 0), (self.directory / "plain" / "below", 1)):
+            with self.subTest(place):
+                (self.directory / "plain").write_text("mine")
+                self.run_command("cache", "clear", code=code, environment={"MAXSIM_JIT_CACHE_DIR": str(place)})
+                self.assertFalse(os.path.exists(place))
 
     def test_layers(self):
         sound, missing, open_to_all = (self.directory / name for name in ("sound", "missing", "open"))
