@@ -53,7 +53,8 @@ TEST_CASE("sizes are refused by name, value and what is accepted") {
   CHECK(contains(sizes_refusal(ops.plain, "Nx=1"), "--sizes names 'Nx'; plain has Nq, Nd, Lq, Ld, d"));
   CHECK(contains(sizes_refusal(ops.plain, "Nq"), "NAME=NUMBER"));
   CHECK(contains(sizes_refusal(ops.plain, "Nq=1,Nq=2"), "Nq twice"));
-  CHECK(sizes_refusal(ops.plain, "Nq=1001") == "--sizes: size Nq of plain is '1001'; an integer from 1 to 1000 is accepted");
+  CHECK(sizes_refusal(ops.plain, "Nq=1001") ==
+        "--sizes: size Nq of plain is '1001'; an integer from 1 to 1000 is accepted");
   for (const char *bad : {"Nq=0", "Nq=-1", "Nq=", "Nq=1x", "Nq=1e3", "Nq=99999999999999999999"}) {
     CHECK(contains(sizes_refusal(ops.plain, bad), "an integer from 1 to 1000 is accepted"));
   }
@@ -80,7 +81,8 @@ TEST_CASE("all features are the power set, names are one set") {
   CHECK(parse_features(ops.plain, "save_argmax,d_mask") == std::vector<FeatureSet>{5});
   CHECK(contains(sentence_of<UsageError>([&] { static_cast<void>(parse_features(ops.plain, "bias")); }),
                  "--features names 'bias'; plain has d_mask, normalize, save_argmax"));
-  CHECK(contains(sentence_of<UsageError>([&] { static_cast<void>(parse_features(ops.plain, "")); }), "--features is empty"));
+  CHECK(contains(sentence_of<UsageError>([&] { static_cast<void>(parse_features(ops.plain, "")); }),
+                 "--features is empty"));
   CHECK(sentence_of<UsageError>([&] { static_cast<void>(parse_features(ops.plain, "d_mask,d_mask")); }) ==
         "--features names d_mask twice; once is accepted");
 }
