@@ -12,6 +12,8 @@
  *  - Shapes and strides are in elements, offsets are 64-bit, streams are `void*` (CUDA's 0, 1 and 2 included).
  *  - All calls are thread-safe, but for the two destroy functions: no other call may use what they destroy.
  *  - The caller's current CUDA context and stream order are never changed; nothing synchronizes on the hot path.
+ *  - The thread's floating-point environment (rounding, subnormals, traps, flags) is neither followed nor changed. Within
+ *    a call, callbacks have the default one.
  */
 #ifndef MAXSIM_JIT_MAXSIM_JIT_H_
 #define MAXSIM_JIT_MAXSIM_JIT_H_

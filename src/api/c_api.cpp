@@ -11,6 +11,7 @@
 #include "api/context.h"
 #include "api/documents.h"
 #include "base/error.h"
+#include "base/float_environment.h"
 #include "cuda/buffer.h"
 #include "cuda/reach.h"
 #include "maxsim_jit/maxsim_jit.h"
@@ -36,8 +37,9 @@ msj_status fail(msj_status status, const char *sentence) noexcept {
   return status;
 }
 
+// Exceptions become statuses. The floating-point environment stays the caller's: for calls that count microseconds.
 template <typename Body>
-msj_status guarded(const Body &body) noexcept {
+msj_status caught(const Body &body) noexcept {
   last_error().clear();
   try {
     body();
@@ -51,6 +53,12 @@ msj_status guarded(const Body &body) noexcept {
   } catch (...) {
     return fail(MSJ_ERROR_INTERNAL, "an exception of unknown type: a defect of this library");
   }
+}
+
+template <typename Body>
+msj_status guarded(const Body &body) noexcept {
+  const msj::DefaultFloatEnvironment ours;
+  return caught(body);
 }
 
 msj_context &checked(msj_context *context) {
@@ -192,13 +200,14 @@ msj::ops::Pipeline::MeasureWish measure_wish(const msj_measure_options *options)
 extern "C" {
 
 msj_status msj_run(msj_context *context, const msj_call *call) {
-  return guarded([&] {
+  return caught([&] {  // of all that follows only the reference and what a cold call does have numbers to round
     msj_context &live = checked(context);
     const msj_call given = read_call(call);
     const msj::BoundCall bound = msj::ops::bind(given, msj::ops::DataRule::needed);
     if (given.plan == nullptr) msj::ops::check_results_apart(bound);
     if (is_cpu(given)) {
       if (given.plan != nullptr) throw_error(MSJ_ERROR_PLAN_MISMATCH, "plan is given; MSJ_DEVICE_CPU runs without one");
+      const msj::DefaultFloatEnvironment ours;
       if (!msj::ops::has_no_result(bound)) msj::ops::find_op(given.op)->reference(bound);
       return;
     }

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "api/documents.h"
@@ -48,7 +49,7 @@ Json cache_layers(ops::Pipeline &pipeline) {
 std::string cache_path(ops::Pipeline &pipeline) {
   Json json = cache_layers(pipeline);
   const store::CacheRoot::Kept kept = pipeline.root().kept();
-  json["kept"] = {{"files", kept.files}, {"failed", kept.failed}, {"problem", kept.problem}};
+  json["kept"] = {{"files", kept.files}, {"failed", kept.failed}, {"problem", kept.problem}, {"logged", kept.logged}};
   return to_text(json);
 }
 
@@ -78,6 +79,9 @@ std::string cache_clear(ops::Pipeline &pipeline) {
   json["removed"] = pipeline.root().clear();
   json["problems"] = Json::array();
   const std::string writable = pipeline.settings().cache_dir;
+  std::error_code error;
+  (void)std::filesystem::status(writable, error);
+  if (error == std::errc::no_such_file_or_directory) return to_text(json);  // and nothing must be made to see that
   const std::string locks = fmt::format("{}/{}/locks", writable, store::kFormat);
   for (const auto &left : verified(pipeline)) {
     if (writable.empty() || !left.path.starts_with(writable) || left.path.starts_with(locks)) continue;

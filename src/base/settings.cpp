@@ -62,8 +62,14 @@ void read_layers(const Value &value, Settings &settings) {
         settings.read_only_dirs.push_back(std::move(directory));
       }
     }
-    if (colon == std::string_view::npos) return;
+    if (colon == std::string_view::npos) break;
     rest.remove_prefix(colon + 1);
+  }
+  // Two unset variables of a script, and no cache that anybody asked for.
+  if (settings.cache_dir.empty() && settings.read_only_dirs.empty()) {
+    throw_error(MSJ_ERROR_INVALID_ARGUMENT,
+                "{} is \"{}\", which names no directory; \"rw\", \"rw:ro\" or \":ro\" is accepted", value.source,
+                value.text);
   }
 }
 

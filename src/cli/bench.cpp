@@ -1,7 +1,7 @@
-// `bench`: DESIGN section 8's table. Each case is measured as `audit` measures (every candidate, cold L2, random data),
-// beside the ceilings that the library times with it: a pure read of the same bytes, and an empty launch. Rates of a
-// large matrix product and other libraries' times come from tests/bench/peers.py, which has torch; without its file
-// they are left open.
+// `bench`: the built-in shapes against what the GPU could do. Each case is measured as `audit` measures (every
+// candidate, cold L2, random data), beside the ceilings that the library times with it: a pure read of the same bytes,
+// and an empty launch. Rates of a large matrix product and other libraries' times come from tests/bench/peers.py, which
+// has torch; without its file they are left open.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -24,6 +24,7 @@
 #include "cli/new_file.h"
 #include "cli/output.h"
 #include "cli/session.h"
+#include "cli/usage.h"
 
 namespace msj::cli {
 namespace {
@@ -131,7 +132,7 @@ Command add_bench(CLI::App &app, const std::vector<OpInfo> &ops, Console &consol
                       "none, all of the op's, or one set: a,b (default: those of each case)");
   command->add_option("--rounds", options->rounds, "how often each time is taken, at least")
       ->capture_default_str()
-      ->check(CLI::Range(1, 10000));
+      ->check(whole_number(1, 10000));
   command->add_option("--seconds", options->seconds, "start no other case after so many")
       ->check(CLI::Validator(seconds_problem, "SECONDS"));
   command->add_option("--device", options->device, "cuda or cuda:N")->capture_default_str();

@@ -1,4 +1,4 @@
-// One measured case: its time against the floor that the same run measured (DESIGN section 8).
+// One measured case: its time against the floor that the same run measured.
 #pragma once
 
 #include <cstdint>

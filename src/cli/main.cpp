@@ -1,6 +1,5 @@
 // maxsim-jit COMMAND: exit 0, 1 (failed) or 2 (usage); failures are one sentence on stderr.
 #include <fcntl.h>
-#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,7 +17,7 @@
 #include "cli/failure.h"
 #include "cli/mapping.h"
 #include "cli/output.h"
-#include "cli/words.h"
+#include "cli/usage.h"
 #include "maxsim_jit/maxsim_jit.hpp"
 
 namespace msj::cli {
@@ -30,44 +29,6 @@ void fill_closed_descriptors() {
   for (const int wanted : std::array{STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (::fcntl(wanted, F_GETFD) < 0 && errno == EBADF) (void)::open("/dev/null", O_RDONLY);
   }
-}
-
-// An empty value is most often an unset variable of a script, and must not read as if the option were not there.
-void refuse_empty_values(CLI::App &app) {
-  const CLI::Validator not_empty(
-      [](const std::string &text) { return text.empty() ? "it is ''; a value is accepted" : ""; }, "");
-  for (CLI::Option *option : app.get_options()) {
-    if (option->get_items_expected_max() > 0) option->check(not_empty);
-  }
-  for (CLI::App *command : app.get_subcommands({})) refuse_empty_values(*command);
-}
-
-std::string command_names(CLI::App &app) {
-  std::vector<std::string> names;
-  for (const CLI::App *command : app.get_subcommands({})) names.push_back(command->get_name());
-  return fmt::format("{}", fmt::join(names, ", "));
-}
-
-// Where a command is missing or unknown: what was in its place, and which there are.
-void refuse_unknown_command(CLI::App &app, const std::vector<std::string> &words) {
-  CLI::App *at = &app;
-  for (const std::string &word : words) {
-    const auto commands = at->get_subcommands({});
-    if (commands.empty()) return;
-    if (word.starts_with('-')) continue;
-    const auto found = std::ranges::find(commands, word, [](const CLI::App *command) { return command->get_name(); });
-    if (found == commands.end()) {
-      usage_error("'{}' is no command of {}; accepted: {}", shortened(word), at->get_name(), command_names(*at));
-    }
-    at = *found;
-  }
-  if (at->get_subcommands({}).empty()) return;
-  for (const std::string &word : words) {
-    if (!word.starts_with('-') || at->get_option_no_throw(word.substr(0, word.find('='))) != nullptr) continue;
-    usage_error("'{}' is no option of {}; accepted: {} --help lists them", shortened(word), at->get_name(),
-                at->get_name());
-  }
-  usage_error("{} is given without a command; accepted: {}", at->get_name(), command_names(*at));
 }
 
 // How much of the library's log is said: MAXSIM_JIT_LOG is the library's own variable, which reads it and refuses what
@@ -99,16 +60,13 @@ int run(int argc, char **argv, Console &console) {
                                          add_audit(app, ops, console), add_bench(app, ops, console),
                                          add_cache(app, ops, console), add_doctor(app, console),
                                          add_score(app, ops, console)};
-  refuse_empty_values(app);
+  refuse_odd_values(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success &help_or_version) {
     return print_success(app, help_or_version);
   } catch (const CLI::ParseError &error) {
-    refuse_unknown_command(app, {argv + 1, argv + argc});
-    std::string sentence = error.what();
-    std::ranges::replace(sentence, '\n', ' ');
-    usage_error("{} (maxsim-jit --help, maxsim-jit COMMAND --help)", sentence);
+    refuse_words(app, error, {argv + 1, argv + argc});
   }
   listen(console, verbose);
   const auto chosen = std::ranges::find_if(commands, [](const Command &command) { return command.app->parsed(); });

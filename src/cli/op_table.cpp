@@ -165,12 +165,12 @@ std::vector<OpInfo> parse_ops(std::string_view text) try {
   failure("the library's description of its ops cannot be read: {}", error.what());
 }
 
-const OpInfo &find_op(std::span<const OpInfo> ops, std::string_view name) {
+const OpInfo &find_op(std::span<const OpInfo> ops, std::string_view name, std::string_view from) {
   const auto found = std::ranges::find(ops, name, &OpInfo::name);
   if (found != ops.end()) return *found;
   std::vector<std::string_view> known;
   for (const OpInfo &op : ops) known.push_back(op.name);
-  usage_error("op is '{}'; accepted: {}", shortened(name), fmt::join(known, ", "));
+  usage_error("{} is '{}'; accepted: {}", from, shortened(name), fmt::join(known, ", "));
 }
 
 std::string option_name(std::string_view name) {

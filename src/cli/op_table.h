@@ -101,8 +101,8 @@ struct OpInfo {
 
 // From JSON of the schema "maxsim-jit/ops/1". Throws Failure where it is something else.
 [[nodiscard]] std::vector<OpInfo> parse_ops(std::string_view json);
-// Throws UsageError that lists the ops.
-[[nodiscard]] const OpInfo &find_op(std::span<const OpInfo> ops, std::string_view name);
+// Throws UsageError that lists the ops; `from` is the option or field that named it.
+[[nodiscard]] const OpInfo &find_op(std::span<const OpInfo> ops, std::string_view name, std::string_view from = "--op");
 
 // "q_mask" → "--q-mask"
 [[nodiscard]] std::string option_name(std::string_view name);

@@ -120,6 +120,21 @@ std::int64_t size_of_power(const OpInfo &op, const HostTensor &tensor, const Ext
   return std::countr_zero(static_cast<std::uint64_t>(count));
 }
 
+// What no call takes, said of the file that has it.
+void check_size(const OpInfo &op, const std::string &dim, std::int64_t size, const HostTensor &tensor,
+                const std::vector<std::int64_t> &file_shape) {
+  const auto info = std::ranges::find(op.sizes, dim, &SizeInfo::name);
+  if (info == op.sizes.end()) return;
+  const std::int64_t least = info->is_static ? 1 : 0;
+  const bool listed = info->accepted.empty() || std::ranges::find(info->accepted, size) != info->accepted.end();
+  if (listed && size >= least && (info->max == 0 || size <= info->max)) return;
+  failure("{} has shape {}, which makes {} = {}; {} is accepted for {} of {}", tensor.source, shape_text(file_shape),
+          dim, size,
+          info->accepted.empty() ? fmt::format("{} to {}", least, info->max)
+                                 : fmt::format("{}", fmt::join(info->accepted, ", ")),
+          dim, op.name);
+}
+
 void bind_tensor(const OpInfo &op, HostTensor &tensor, const std::vector<std::int64_t> &file_shape, SizeMap &sizes,
                  std::map<std::string, std::string> &givers) {
   const OperandInfo &operand = *tensor.operand;
@@ -129,16 +144,33 @@ void bind_tensor(const OpInfo &op, HostTensor &tensor, const std::vector<std::in
   }
   for (std::size_t i = 0; i < operand.dims.size(); ++i) {
     const ExtentInfo *extent = op.find_extent(operand.dims[i]);
-    if (extent != nullptr && !extent->bits.empty()) continue;  // the library checks it, once all sizes are known
+    if (extent != nullptr && !extent->bits.empty()) continue;  // once all sizes are known
     const std::string &dim = extent == nullptr ? operand.dims[i] : extent->size;
     const std::int64_t size = extent == nullptr ? tensor.shape[i] : size_of_power(op, tensor, *extent, tensor.shape[i]);
     const auto [bound, is_new] = sizes.emplace(dim, size);
     if (is_new) {
+      check_size(op, dim, size, tensor, file_shape);
       givers[dim] = tensor.source;
     } else if (bound->second != size) {
       failure("{} has shape {}, which makes {} = {}, but {} makes it {}; {} is accepted for {}", tensor.source,
               shape_text(file_shape), dim, tensor.shape[i], givers[dim], bound->second, dims_text(operand),
               operand.name);
+    }
+  }
+}
+
+// Dimensions of packed bits follow from sizes that other files may give.
+void check_packed(const OpInfo &op, const std::vector<HostTensor> &tensors, const SizeMap &sizes) {
+  for (const HostTensor &tensor : tensors) {
+    for (std::size_t i = 0; i < tensor.operand->dims.size() && !is_single_value(tensor); ++i) {
+      const ExtentInfo *extent = op.find_extent(tensor.operand->dims[i]);
+      if (extent == nullptr || extent->bits.empty()) continue;
+      if (!sizes.contains(extent->size) || !sizes.contains(extent->bits)) continue;
+      const std::int64_t wanted = op.dim_size(sizes, extent->name);
+      if (tensor.shape[i] == wanted) continue;
+      failure("{} has shape {}; {} = {} is accepted, the bytes of {} {} of {} {}", tensor.source,
+              shape_text(tensor.shape), extent->name, wanted, extent->size, sizes.at(extent->size), extent->bits,
+              sizes.at(extent->bits));
     }
   }
 }
@@ -212,6 +244,7 @@ SizeMap bind_sizes(const OpInfo &op, std::vector<HostTensor> &tensors) {
     add_batch_dimension(op, tensor);
     bind_tensor(op, tensor, file_shape, sizes, givers);
   }
+  check_packed(op, tensors, sizes);
   check_followers(tensors);
   for (const OperandInfo &operand : op.operands) {
     for (const std::string &dim : operand.dims) {

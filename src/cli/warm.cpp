@@ -21,6 +21,7 @@
 #include "cli/output.h"
 #include "cli/parallel.h"
 #include "cli/session.h"
+#include "cli/usage.h"
 #include "cli/warm_request.h"
 
 namespace msj::cli {
@@ -148,12 +149,17 @@ std::int64_t count_entries(const maxsim_jit::Context &context, const std::vector
 }
 
 // What could not be kept on disk, or was evicted again, is missed by the process that it was made for.
-void note_not_kept(const Json &kept, Console &console) {
+std::string kept_text(const Json &kept) {
   const auto files = kept.at("files").get<std::int64_t>();
   const auto failed = kept.at("failed").get<std::int64_t>();
-  if (failed == 0) return;
-  console.note(fmt::format("kept {} of {} cubins and entries; each of the others will be made again: {}", files,
-                           files + failed, kept.at("problem").get<std::string>()));
+  return fmt::format("kept {} of {} cubins and entries; each of the others will be made again", files, files + failed);
+}
+
+// A cache that can't be used is said by the library when it meets it (but not where MAXSIM_JIT_LOG has no warnings),
+// and not again here.
+void note_not_kept(const Json &kept, Console &console) {
+  if (kept.at("failed") == 0 || (kept.at("logged") == true && console.has_warned())) return;
+  console.note(fmt::format("{}: {}", kept_text(kept), kept.at("problem").get<std::string>()));
 }
 
 Json dtypes_json(const DTypeMap &dtypes) {
@@ -201,13 +207,15 @@ void print_json_report(const WarmOptions &options, const Warmer &warmer, std::in
   print_json(report);
 }
 
-void print_text_report(const Warmer &warmer, std::int64_t entries, double seconds, const msj_counters &counters) {
+void print_text_report(const Warmer &warmer, std::int64_t entries, const Json &kept, double seconds,
+                       const msj_counters &counters) {
   const std::int64_t all = warmer.prepared() + static_cast<std::int64_t>(warmer.failed().size());
   print_text(
       fmt::format("prepared {} of {} feature sets in {:.2f} s: {} compiled, {} read from disk, {} in memory\n"
                   "sweeps: {}, of {} candidates; autotune entries in the cache: {}\n",
                   warmer.prepared(), all, seconds, counters.nvrtc_invocations, counters.cubin_hits_disk,
                   counters.cubin_hits_memory, counters.sweeps, counters.candidates_timed, entries));
+  if (kept.at("failed") != 0) print_text(kept_text(kept) + "\n");
 }
 
 int run_warm(const WarmOptions &options, const std::vector<OpInfo> &ops, Console &console) {
@@ -226,7 +234,7 @@ int run_warm(const WarmOptions &options, const std::vector<OpInfo> &ops, Console
   if (options.json) {
     print_json_report(options, warmer, entries, kept, seconds.count(), context.stats());
   } else {
-    print_text_report(warmer, entries, seconds.count(), context.stats());
+    print_text_report(warmer, entries, kept, seconds.count(), context.stats());
   }
   return warmer.failed().empty() && kept.at("failed") == 0 ? kExitOk : kExitFailed;
 }
@@ -250,9 +258,9 @@ Command add_warm(CLI::App &app, const std::vector<OpInfo> &ops, Console &console
   command->add_option("--arch", options->arch, "compile for this architecture (sm_90a); needs no GPU, tunes nothing");
   command->add_option("--gpu", options->gpu, "with --arch: the configs shipped for this GPU name only");
   command->add_option("--layout", options->layout, "layout class (default: that of contiguous tensors)")
-      ->check(CLI::IsMember({"aligned16", "any", "both"}));
+      ->check(one_of({"aligned16", "any", "both"}));
   command->add_option("--device", options->device, "cuda or cuda:N")->capture_default_str();
-  command->add_option("--jobs", options->jobs, "threads")->capture_default_str()->check(CLI::Range(1, 1024));
+  command->add_option("--jobs", options->jobs, "threads")->capture_default_str()->check(whole_number(1, 1024));
   command->add_flag("--json", options->json, "one JSON object on stdout (maxsim-jit/warm/1)");
   return {command, [options, &ops, &console] { return run_warm(*options, ops, console); }};
 }

@@ -24,12 +24,15 @@ struct WarmRequest {
   std::vector<FeatureSet> feature_sets;
 };
 
-// "Nq=1,Nd=1000,…": every size of the op, but for those with a default. Throws UsageError.
-[[nodiscard]] SizeMap parse_sizes(const OpInfo &op, std::string_view text);
-// "bf16" for all matrices, or "q=fp8_e4m3,d=fp8_e5m2". Throws UsageError.
-[[nodiscard]] DTypeMap parse_dtypes(const OpInfo &op, std::string_view text);
-// "all": every subset of the op's features; "none": the empty set; "a,b": that set. Throws UsageError.
-[[nodiscard]] std::vector<FeatureSet> parse_features(const OpInfo &op, std::string_view text);
+// What is wrong throws UsageError, whose sentence begins with `from`: the option, or the field of a manifest.
+
+// "Nq=1,Nd=1000,…": every size of the op, but for those with a default.
+[[nodiscard]] SizeMap parse_sizes(const OpInfo &op, std::string_view text, std::string_view from = "--sizes");
+// "bf16" for all matrices, or "q=fp8_e4m3,d=fp8_e5m2".
+[[nodiscard]] DTypeMap parse_dtypes(const OpInfo &op, std::string_view text, std::string_view from = "--dtype");
+// "all": every subset of the op's features; "none": the empty set; "a,b": that set.
+[[nodiscard]] std::vector<FeatureSet> parse_features(const OpInfo &op, std::string_view text,
+                                                     std::string_view from = "--features");
 
 // A JSON list of {"op", "sizes", "dtype", "features"}. "dtype" and "features" are as above; "features" may also be a
 // list of names (one set) or a list of such lists, and is "all" where it is left out. Throws Failure that names the

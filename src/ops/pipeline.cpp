@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/float_environment.h"
 #include "cuda/reach.h"
 #include "jit/arguments.h"
 #include "jit/tensor_maps.h"
@@ -86,6 +87,7 @@ Pipeline::~Pipeline() = default;
 
 Pipeline::Gpu &Pipeline::gpu() {
   if (Gpu *ready = gpu_.load(std::memory_order_acquire)) return *ready;
+  const DefaultFloatEnvironment ours;  // msj_run comes here, and to warm_up, in the caller's
   const std::scoped_lock lock(gpu_mutex_);
   if (!gpu_owner_) {
     gpu_owner_ = std::make_unique<Gpu>(cuda::Driver::load(settings_));
@@ -195,6 +197,7 @@ std::shared_ptr<const Ready> Pipeline::make_ready(const BoundCall &call, const L
 
 const Ready *Pipeline::warm_up(const BoundCall &call, const LaunchKey &key, const cuda::CallContext &context,
                                const LaunchSite &site) {
+  const DefaultFloatEnvironment ours;
   const auto refuse = [&](std::string_view why) {
     throw_error(MSJ_ERROR_COLD,
                 "this call of {} ({}, features [{}]) is not ready and {}; msj_prepare a call like it before that",

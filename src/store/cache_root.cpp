@@ -230,7 +230,8 @@ void CacheRoot::forget(const std::string &relative) {
 // The disk is asked, since any process evicts: a file counts as kept only if the next process will find it.
 CacheRoot::Kept CacheRoot::kept() {
   std::unique_lock lock(kept_mutex_);
-  Kept kept = {0, failed_, first_problem_};
+  const bool is_wanted = !writable_problem_.empty() || (!layers_.empty() && layers_.front().writable);
+  Kept kept = {0, failed_, first_problem_, failed_ > 0 && is_wanted};
   const std::map<std::string, Known> known = known_;  // before the disk: what is published meanwhile is not missed
   lock.unlock();
   if (known.empty()) return kept;
@@ -299,7 +300,7 @@ std::string CacheRoot::publish_problem(const std::string &relative, std::string_
       return fmt::format("{} {}", folder.path, folder.absent() ? "can't be made" : folder.problem);
     }
     if (!result.problem.empty()) not_kept(*layer, path, result);
-    return result.done ? std::string() : fmt::format("{}: {}", path, result.problem);
+    return result.done ? std::string() : fmt::format("{} {}", path, result.problem);
   }
 }
 
@@ -372,9 +373,10 @@ void CacheRoot::verify_layer(const Layer &layer, std::vector<Found> &found, std:
     if (has_our_ending(visit.name) || is_lock(visit.relative))
       found.push_back({visit.path(), "is a directory, not a file"});
   };
-  Opened root = open_folder(layer, {}, Missing::leave);
+  Opened root = open_folder(layer, {}, layer.writable ? Missing::create : Missing::leave);  // as the first use will
   if (!root) {
     const auto is_same = [&](const Found &other) { return other.is_root && other.path == root.path; };
+    if (layer.writable && root.absent()) root.problem = "can't be made";
     if (!root.absent() && std::ranges::none_of(found, is_same)) found.push_back({root.path, root.problem, true});
     return;
   }

@@ -66,6 +66,7 @@ class CacheRoot {
     std::int64_t files = 0;   // published, and still there
     std::int64_t failed = 0;  // that could not be published, or were published or used and are gone again
     std::string problem;      // the first failure's: where, and why; else what is known of those that are gone
+    bool logged = false;      // whether a warning of it was logged too
   };
   [[nodiscard]] Kept kept();  // by this object so far; looks at the disk
 
@@ -80,7 +81,8 @@ class CacheRoot {
     bool is_root = false;  // no file: a layer's root, none of whose files can be used
   };
   // Every file of every layer: trust first, then `check` on its relative path and bytes ("" if valid). Temporaries
-  // appear only as leftovers of an hour or more; lock files and roots only if they are wrong.
+  // appear only as leftovers of an hour or more; lock files and roots only if they are wrong. The writable root is made
+  // where it is missing, as the first use would: one that can't be is wrong.
   [[nodiscard]] std::vector<Found> verify(const PlacedCheck &check);
   // Removes everything of ours below the writable layer's root (v1/), nothing else; returns the files removed. A lock
   // that is held stays.

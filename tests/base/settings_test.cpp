@@ -85,6 +85,15 @@ TEST_CASE("layers") {
   CHECK(gaps.read_only_dirs == Dirs{"/ro"});
 }
 
+TEST_CASE("layers that name no directory are refused") {
+  for (const char *text : {":", "::"}) {
+    const std::string expected =
+        "\"" + std::string(text) + "\", which names no directory; \"rw\", \"rw:ro\" or \":ro\" is accepted";
+    CHECK(refusal({{"MAXSIM_JIT_CACHE_DIR", text}, {"HOME", "/h"}}) == "MAXSIM_JIT_CACHE_DIR is " + expected);
+    CHECK(refusal({{"HOME", "/h"}}, text) == "msj_context_options.cache_dir is " + expected);
+  }
+}
+
 TEST_CASE("relative layers are made absolute") {
   const std::string here = std::filesystem::current_path().string();
   const Settings settings = read({{"MAXSIM_JIT_CACHE_DIR", "cache:../ro"}});

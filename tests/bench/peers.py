@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Matrix ceilings and other libraries' MaxSim, for `maxsim-jit bench --peers` (DESIGN section 8).
+"""Matrix ceilings and other libraries' MaxSim, for `maxsim-jit bench --peers`.
 
 usage: peers.py --json FILE [--rounds N] [--seconds N] [--quick] [--ops A,B] [--shapes A,B] [--peers torch,lik,fm]
 

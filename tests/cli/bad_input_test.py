@@ -118,10 +118,21 @@ class BadInputTest(CommandTest):
                 self.refuse(option, self.bad, option, self.bad, *parts)
 
     def test_sizes_that_the_op_does_not_take(self):
-        for d, part in ((0, "1 to 4096"), (4097, "at most 4096")):
+        for d in (0, 4097):
             with self.subTest(d=d):
                 self.files["--d"] = write_npy(self.directory / "d.npy", "<f4", (1, 1, d), [0.0] * d)
-                self.refuse("--q", write_npy(self.bad, "<f4", (1, 1, d), [0.0] * d), f"d is {d}", part)
+                self.refuse("--q", write_npy(self.bad, "<f4", (1, 1, d), [0.0] * d),
+                            f"--q {self.bad} has shape [1, 1, {d}], which makes d = {d}; 1 to 4096 is accepted for d of "
+                            "dense_forward")
+
+    def test_rows_of_residuals_of_another_width(self):
+        self.files = {"--q": self.files["--q"]}
+        for option, descr, shape in (("--codes", "<i4", (3,)), ("--d-starts", "<i8", (1,)), ("--d-lengths", "<i4", (1,)),
+                                     ("--centroids", "<f4", (2, 16)), ("--bucket-weights", "<f4", (4,))):
+            elements = [1] * (shape[0] * shape[-1] if len(shape) > 1 else shape[0])
+            self.files[option] = write_npy(self.directory / f"{option}.npy", descr, shape, elements)
+        self.refuse("--residuals", write_npy(self.bad, "|u1", (3, 5), [0] * 15), f"--residuals {self.bad} has shape [3, 5]",
+                    "P = 4 is accepted, the bytes of d 16 of nbits 2", extra=("--op", "residual_forward"))
 
     def test_lengths_beyond_int32(self):
         write_npy(self.bad, "<i8", (5,), [1, 2, 1 << 31, 3, 4])

@@ -20,20 +20,30 @@ LINES = [
     (["--verbose", "frob"], "'frob' is no command of maxsim-jit", "warm, inspect, audit, bench, cache, doctor, score"),
     (["cache"], "cache is given without a command", "path, verify, prune, clear, export, import"),
     (["cache", "polish"], "'polish' is no command of cache", "path, verify, prune, clear, export, import"),
-    (["score", "--frobnicate"], "--frobnicate"),
-    (["score", "--op", "sparse"], "op is 'sparse'", "dense_forward"),
+    (["score", "--frobnicate"], "'--frobnicate' is no option of maxsim-jit score", "maxsim-jit score --help"),
+    (["score", "-x"], "'-x' is no option of maxsim-jit score"),
+    (["cache", "path", "--frob", "--nicate"], "'--frob' is no option of maxsim-jit cache path", "maxsim-jit cache path --help"),
+    (["score", "--op", "sparse"], "--op is 'sparse'", "dense_forward"),
     (["score"], "--q is missing", "[Nq, Lq, d]"),
-    (["warm", "--manifest", "m.json", "--op", "dense_forward"], "--manifest", "--op"),
-    (["inspect", "--table", "--json"], "--table", "--json"),
-    (["score", "extra", "--q", "q.npy", "--d", "d.npy"], "extra"),
-    (["cache", "path", "extra"], "extra"),
-    (["cache", "export"], "FILE is required"),
-    (["cache", "import", "a.tar", "extra"], "extra"),
+    (["warm", "--manifest", "m.json", "--op", "dense_forward"], "--manifest is given beside --op", "one of them is accepted"),
+    (["inspect", "--table", "--json"], "--table is given beside --json", "one of them is accepted"),
+    (["score", "extra", "--q", "q.npy", "--d", "d.npy"], "'extra' is more than maxsim-jit score accepts"),
+    (["cache", "path", "extra"], "'extra' is more than maxsim-jit cache path accepts"),
+    (["cache", "export"], "FILE is missing; maxsim-jit cache export needs it", "maxsim-jit cache export --help"),
+    (["cache", "import", "a.tar", "extra"], "'extra' is more than maxsim-jit cache import accepts"),
     (["cache", "export", "a.tar", "--arch", "volta"], "--arch is 'volta'", "sm_90a"),
-    (["cache", "export", "a.tar", "--op", "sparse"], "sparse", "dense_forward"),
-    (["score", "--q"], "--q"),
+    (["cache", "export", "a.tar", "--op", "sparse"], "--op is 'sparse'", "dense_forward"),
+    (["score", "--q"], "--q is given without a value", "maxsim-jit score --help"),
+    (["warm", "--op", "--sizes", SIZES], "--op: it is '--sizes'; a value is accepted"),
+    (["audit"], "--op is missing; maxsim-jit audit needs it", "maxsim-jit audit --help"),
+    (["audit", "--op", "dense_forward", "--sizes", SIZES], "--dtype is missing; maxsim-jit audit needs it"),
+    (["doctor", "--json=maybe"], "--json is 'maybe'", "without a value", "maxsim-jit doctor --help"),
+    (["doctor", "-v=3"], "'-v=3' is no option of maxsim-jit doctor"),
+    (["doctor", "--verbose=3"], "--verbose is '3'", "without a value"),
+    ([*SCORE, "--normalize=0"], "--normalize is '0'", "without a value"),
+    (["bench", "--rounds", "0"], "--rounds", "it is '0'", "a whole number from 1 to 10000"),
     (["score", "--q", "q.npy"], "--d is missing", "[Nd, Ld, d]"),
-    ([*SCORE, "--q", "d.npy"], "--q"),
+    ([*SCORE, "--q", "d.npy"], "--q is given 2 times; once is accepted"),
     ([*SCORE, "--top-k", "0"], "--top-k", "'0'", "a whole number from 1"),
     ([*SCORE, "--top-k", "-1"], "--top-k", "'-1'", "a whole number from 1"),
     ([*SCORE, "--top-k", "2.5"], "--top-k", "'2.5'", "a whole number from 1"),
@@ -55,12 +65,12 @@ LINES = [
     ([*WARM[:5], *WARM[7:]], "--dtype is needed"),
     *((["warm", "--op", "residual_norms", "--sizes", f"N=1000,d=64,nbits={nbits}", "--dtype", "bf16", "--arch", "sm_90a"],
        f"size nbits of residual_norms is '{nbits}'; 1, 2, 4, 8 is accepted") for nbits in ("0", "3", "9", "x")),
-    ([*WARM, "--layout", "odd"], "--layout", "odd", "aligned16"),
-    ([*WARM, "--jobs", "0"], "--jobs", "0", "1"),
-    ([*WARM, "--jobs", "many"], "--jobs", "many"),
+    ([*WARM, "--layout", "odd"], "--layout", "it is 'odd'", "accepted: aligned16, any, both"),
+    ([*WARM, "--jobs", "0"], "--jobs", "it is '0'", "a whole number from 1 to 1024"),
+    ([*WARM, "--jobs", "many"], "--jobs", "it is 'many'", "a whole number from 1 to 1024"),
     ([*WARM, "--device", "cpu"], "--device", "'cpu'", "cuda and cuda:N"),
     ([*WARM, "--device", "tpu"], "--device", "'tpu'", "cuda"),
-    ([*WARM, "--arch", "sm_90a"], "--arch"),  # twice
+    ([*WARM, "--arch", "sm_90a"], "--arch is given 2 times; once is accepted"),
     ([*WARM[:-1], "sm_42x"], "--arch", "'sm_42x'", "sm_90a"),
     ([*WARM[:-1], "90"], "--arch", "'90'", "sm_90a"),
     ([*WARM[:-1], "sm_90a,sm_100a"], "--arch", "'sm_90a,sm_100a'", "sm_90a"),
@@ -86,7 +96,7 @@ SIZES_TEXTS = [
     ("Nq=1,,Nd=1", "''", "NAME=NUMBER"),
     ("Nq=1,", "''", "NAME=NUMBER"),
     ("nq=1", "'nq'", "Nq, Nd, Lq, Ld, d"),
-    ("Nq=1,Nd=1,Lq=1,Ld=1", "do not name d"),
+    ("Nq=1,Nd=1,Lq=1,Ld=1", "--sizes does not name d;"),
     ("Nq=1,Nd=1,Lq=1,Ld=1,d=4097", "size d", "'4097'", "from 1 to 4096"),
     ("Nq=2000000000000,Nd=1,Lq=1,Ld=1,d=1", "size Nq", "'2000000000000'", "from 1 to 1099511627776"),
 ]
@@ -95,6 +105,7 @@ FEATURES_TEXTS = [
     ("q_mask,x", "'x'", "q_mask", "(or: all, none)"),
     ("q_mask,", "''", "q_mask"),
     (",", "''", "q_mask"),
+    ("q_mask,q_mask", "names q_mask twice", "once is accepted"),
 ]
 DTYPE_TEXTS = [
     ("int4", "'int4'", "bf16"),
@@ -103,7 +114,7 @@ DTYPE_TEXTS = [
     ("q=", "''", "bf16"),
     ("q", "'q'", "bf16"),
     ("q=bf16,", "''", "OPERAND=NAME"),
-    ("q=f16,q=bf16", "dtype names q twice"),
+    ("q=f16,q=bf16", "--dtype names q twice"),
 ]
 
 # Every option that takes a value is refused without one: an unset variable of a script must not change the meaning.
@@ -114,6 +125,7 @@ VALUES = {
 }
 
 SETTINGS = [
+    ({"MAXSIM_JIT_CACHE_DIR": ":"}, "MAXSIM_JIT_CACHE_DIR", '":"', "names no directory", '":ro" is accepted'),
     ({"MAXSIM_JIT_TUNE": "sometimes"}, "MAXSIM_JIT_TUNE", "sometimes", '"cached"'),
     ({"MAXSIM_JIT_LOG": "loud"}, "MAXSIM_JIT_LOG", "loud", '"debug"'),
     ({"MAXSIM_JIT_CACHE_LIMIT_MB": "0"}, "MAXSIM_JIT_CACHE_LIMIT_MB", '"0"', "from 1"),
@@ -147,13 +159,12 @@ class BadOptionsTest(CommandTest):
             for text, *parts in texts:
                 line = list(WARM)
                 line[line.index(option) + 1] = text
-                self.refuse(line, *parts)
+                self.refuse(line, option, *parts)
 
     def test_empty_values(self):
         for command, options in VALUES.items():
             for option in options:
-                own_words = option in ("layout", "jobs")  # the choices, or the range
-                self.refuse([command, f"--{option}", ""], f"--{option}", *([] if own_words else ["''"]))
+                self.refuse([command, f"--{option}", ""], f"--{option}", "''")
                 self.refuse([command, f"--{option}="], f"--{option}")
 
     def test_settings(self):

@@ -175,6 +175,27 @@ class DoctorTest(CommandTest):
         self.assert_warning(self.doctor()["cache files"], ["1 of", "not valid", temporary, "interrupted"], ["cache prune"])
         self.assertIn(f"{temporary}: is a leftover", self.run_command("cache", "verify", code=1).stdout)
 
+    def test_verify_agrees(self):
+        plain = self.directory / "plain"
+        plain.write_text("mine")
+        for place in ("/proc/cache", plain, plain / "below"):
+            with self.subTest(place):
+                environment = {"MAXSIM_JIT_CACHE_DIR": str(place)}
+                checks = self.doctor(**environment)
+                verified = json.loads(self.run_command("cache", "verify", "--json", code=1, environment=environment).stdout)
+                self.assertEqual(verified["unusable"], [str(place)])
+                (problem,) = verified["problems"]
+                why = problem["problem"].removeprefix("this cache directory can't be used: it ")
+                self.assertEqual(checks["cache"]["found"], f"{place} {why}")
+                self.assertEqual(checks["cache files"]["status"], "warning")
+
+    def test_clear_makes_nothing(self):
+        for place, code in ((self.cache, 0), ("/proc/cache", 0), (self.directory / "plain" / "below", 1)):
+            with self.subTest(place):
+                (self.directory / "plain").write_text("mine")
+                self.run_command("cache", "clear", code=code, environment={"MAXSIM_JIT_CACHE_DIR": str(place)})
+                self.assertFalse(os.path.exists(place))
+
     def test_layers(self):
         sound, missing, open_to_all = (self.directory / name for name in ("sound", "missing", "open"))
         sound.mkdir(mode=0o755)

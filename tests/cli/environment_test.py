@@ -18,6 +18,15 @@ WARM = ("warm", "--op", "dense_forward", "--sizes", "Nq=1,Nd=1000,Lq=32,Ld=300,d
 NO_PLACE = {"MAXSIM_JIT_CACHE_DIR": None, "XDG_CACHE_HOME": None, "HOME": None}
 
 
+def said_of_not_kept(test, result, files):
+    """What is said on stderr, but for the progress, where so many files could not be kept, and none was."""
+    kept = json.loads(result.stdout)["kept"]
+    test.assertEqual((kept["failed"], bool(kept["problem"])), (files, files > 0))
+    if files:
+        test.assertEqual(kept["files"], 0)
+    return [line for line in result.stderr.splitlines() if not line.startswith("maxsim-jit: warm ")]
+
+
 class Surroundings(CommandTest):
     def setUp(self):
         super().setUp()
@@ -26,22 +35,14 @@ class Surroundings(CommandTest):
             self.skipTest("no NVRTC here: " + checks["nvrtc"]["found"])
 
     def warm(self, warnings, *parts, compiles=1, **options):
-        """One specialization; `parts` are in the one warning, and in the sentence that it could not be kept."""
+        """One specialization; `parts` are in the one warning, which is all that is said of what could not be kept."""
         result = self.run_command(*WARM, code=1 if warnings else 0, **options)
-        self.assert_not_kept(result, 1 if warnings else 0, *parts[:1])
-        said = [line for line in result.stderr.splitlines() if "warning: " in line or "error" in line]
+        said = said_of_not_kept(self, result, 1 if warnings else 0)
         self.assertEqual(len(said), warnings, result.stderr)
         for part in parts:
             self.assertIn(str(part), said[0])
         document = json.loads(result.stdout)
         self.assertEqual((document["counters"]["nvrtc_invocations"], document["failed"]), (compiles, []))
-
-    def assert_not_kept(self, result, files, *parts):
-        said = [line for line in result.stderr.splitlines() if line.startswith("maxsim-jit: kept ")]
-        self.assertEqual(len(said), 1 if files else 0, result.stderr)
-        self.assertEqual(json.loads(result.stdout)["kept"]["failed"], files)
-        for part in (f"kept 0 of {files} cubins and entries", *parts) if files else ():
-            self.assertIn(str(part), said[0])
 
     def cubins(self, directory):
         return sorted(pathlib.Path(directory).rglob("*.cubin"))
@@ -156,6 +157,17 @@ class HomeTest(Surroundings):
                 result = self.run_command(*flags, *WARM, environment={"MAXSIM_JIT_CACHE_DIR": str(root), "MAXSIM_JIT_LOG": level})
                 self.assertEqual("cache: kept cubin " in result.stderr, expected, result.stderr)
 
+    def test_people_are_told_once(self):
+        line = [word for word in WARM if word != "--json"]
+        result = self.run_command(*line, environment={"MAXSIM_JIT_CACHE_DIR": "/proc/cache"}, code=1)
+        said = [one for one in result.stderr.splitlines() if not one.startswith("maxsim-jit: warm ")]
+        self.assertEqual(len(said), 1, result.stderr)
+        self.assertIn("/proc/cache can't be made", said[0])
+        self.assertIn("kept 0 of 1 cubins and entries; each of the others will be made again\n", result.stdout)
+        quiet = self.run_command(*line, environment={"MAXSIM_JIT_CACHE_DIR": "/proc/cache", "MAXSIM_JIT_LOG": "off"}, code=1)
+        self.assertIn("maxsim-jit: kept 0 of 1 cubins and entries; each of the others will be made again: /proc/cache can't "
+                      "be made", quiet.stderr)
+
     def test_a_name_too_long(self):
         self.warm(1, "File name too long", environment={"MAXSIM_JIT_CACHE_DIR": f"{self.directory}/{'n' * 256}/cache"})
         self.assertEqual(list(self.directory.iterdir()), [])
@@ -198,9 +210,9 @@ class DiskTest(Surroundings):
         self.assertEqual(result.returncode, 1, result.stderr)
         document = json.loads(result.stdout)
         self.assertEqual((document["counters"]["nvrtc_invocations"], document["failed"]), (1, []))
-        self.assert_not_kept(result, 1, self.directory, *parts)
-        said = [one for one in result.stderr.splitlines() if not one.startswith(("maxsim-jit: warm ", "maxsim-jit: kept "))]
+        said = said_of_not_kept(self, result, 1)
         self.assertEqual(len(said), 1, result.stderr)
+        self.assertIn(str(self.directory), said[0])
         self.assertTrue(said[0].startswith("maxsim-jit: warning: cache: "), said[0])
         for part in (*parts, "going on in memory"):
             self.assertIn(part, said[0])
@@ -241,9 +253,8 @@ class OtherUserTest(UserTest):
         for environment in ({"HOME": str(home)}, {"HOME": str(home), "XDG_CACHE_HOME": str(home / "x")}, {"HOME": "/root"}):
             with self.subTest(environment):
                 result = self.run_as(USER, *WARM, environment=environment, code=1)
-                self.assertIn("kept 0 of 1 cubins and entries", result.stderr)
                 self.assertEqual(json.loads(result.stdout)["counters"]["nvrtc_invocations"], 1)
-                said = [line for line in result.stderr.splitlines() if "warning: " in line]
+                said = said_of_not_kept(self, result, 1)
                 self.assertEqual(len(said), 1, result.stderr)
                 self.assertIn("Permission denied", said[0])
         self.assertEqual(list(home.iterdir()), [])

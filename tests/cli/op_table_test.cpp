@@ -61,7 +61,7 @@ TEST_CASE("what is no description is refused in one sentence") {
 TEST_CASE("an unknown op is answered with the known ones") {
   const auto ops = made_up_ops();
   CHECK(sentence_of<UsageError>([&] { static_cast<void>(find_op(ops, "dense")); }) ==
-        "op is 'dense'; accepted: plain, scaled");
+        "--op is 'dense'; accepted: plain, scaled");
 }
 
 TEST_CASE("names on the command line") {

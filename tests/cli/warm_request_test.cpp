@@ -49,11 +49,12 @@ TEST_CASE("sizes in any order, defaults filled in") {
 
 TEST_CASE("sizes are refused by name, value and what is accepted") {
   const Ops ops;
-  CHECK(sizes_refusal(ops.plain, "Nq=1") == "sizes do not name Nd; plain needs Nq, Nd, Lq, Ld, d");
-  CHECK(contains(sizes_refusal(ops.plain, "Nx=1"), "sizes name 'Nx'; plain has Nq, Nd, Lq, Ld, d"));
+  CHECK(sizes_refusal(ops.plain, "Nq=1") == "--sizes does not name Nd; plain needs Nq, Nd, Lq, Ld, d");
+  CHECK(contains(sizes_refusal(ops.plain, "Nx=1"), "--sizes names 'Nx'; plain has Nq, Nd, Lq, Ld, d"));
   CHECK(contains(sizes_refusal(ops.plain, "Nq"), "NAME=NUMBER"));
   CHECK(contains(sizes_refusal(ops.plain, "Nq=1,Nq=2"), "Nq twice"));
-  CHECK(sizes_refusal(ops.plain, "Nq=1001") == "size Nq of plain is '1001'; an integer from 1 to 1000 is accepted");
+  CHECK(sizes_refusal(ops.plain, "Nq=1001") ==
+        "--sizes: size Nq of plain is '1001'; an integer from 1 to 1000 is accepted");
   for (const char *bad : {"Nq=0", "Nq=-1", "Nq=", "Nq=1x", "Nq=1e3", "Nq=99999999999999999999"}) {
     CHECK(contains(sizes_refusal(ops.plain, bad), "an integer from 1 to 1000 is accepted"));
   }
@@ -65,12 +66,12 @@ TEST_CASE("one dtype for all matrices, or each by name") {
   CHECK(parse_dtypes(ops.plain, "fp16") == DTypeMap{{"q", DType::f16}});
   CHECK(parse_dtypes(ops.scaled, "fp8_e4m3") == DTypeMap{{"q", DType::fp8_e4m3}, {"d", DType::fp8_e4m3}});
   CHECK(parse_dtypes(ops.scaled, "q=fp8_e4m3,d=fp8_e5m2") == DTypeMap{{"q", DType::fp8_e4m3}, {"d", DType::fp8_e5m2}});
-  CHECK(dtypes_refusal(ops.plain, "fp8_e4m3") == "dtype of plain's q is 'fp8_e4m3'; accepted: bf16, f16, f32");
+  CHECK(dtypes_refusal(ops.plain, "fp8_e4m3") == "--dtype: q of plain is 'fp8_e4m3'; accepted: bf16, f16, f32");
   CHECK(contains(dtypes_refusal(ops.scaled, "q=fp8_e4m3"), "does not name that of d"));
   CHECK(contains(dtypes_refusal(ops.plain, "d=bf16"), "operands with a dtype of their own"));
   CHECK(contains(dtypes_refusal(ops.plain, "q=bf16,x"), "'x'"));
-  CHECK(dtypes_refusal(ops.plain, "q=f16,q=bf16") == "dtype names q twice");
-  CHECK(dtypes_refusal(ops.scaled, "q=fp8_e4m3,d=fp8_e5m2,q=fp8_e4m3") == "dtype names q twice");
+  CHECK(dtypes_refusal(ops.plain, "q=f16,q=bf16") == "--dtype names q twice; once is accepted");
+  CHECK(dtypes_refusal(ops.scaled, "q=fp8_e4m3,d=fp8_e5m2,q=fp8_e4m3") == "--dtype names q twice; once is accepted");
 }
 
 TEST_CASE("all features are the power set, names are one set") {
@@ -79,8 +80,11 @@ TEST_CASE("all features are the power set, names are one set") {
   CHECK(parse_features(ops.plain, "none") == std::vector<FeatureSet>{0});
   CHECK(parse_features(ops.plain, "save_argmax,d_mask") == std::vector<FeatureSet>{5});
   CHECK(contains(sentence_of<UsageError>([&] { static_cast<void>(parse_features(ops.plain, "bias")); }),
-                 "features name 'bias'; plain has d_mask, normalize, save_argmax"));
-  CHECK(contains(sentence_of<UsageError>([&] { static_cast<void>(parse_features(ops.plain, "")); }), "empty"));
+                 "--features names 'bias'; plain has d_mask, normalize, save_argmax"));
+  CHECK(contains(sentence_of<UsageError>([&] { static_cast<void>(parse_features(ops.plain, "")); }),
+                 "--features is empty"));
+  CHECK(sentence_of<UsageError>([&] { static_cast<void>(parse_features(ops.plain, "d_mask,d_mask")); }) ==
+        "--features names d_mask twice; once is accepted");
 }
 
 TEST_CASE("a manifest gives a request for each item") {
@@ -105,16 +109,16 @@ TEST_CASE("a bad manifest is refused with its file and item") {
   CHECK(contains(manifest_refusal("{"), "m.json: the manifest is not JSON"));
   CHECK(contains(manifest_refusal("{}"), "m.json: the manifest is a JSON object"));
   CHECK(contains(manifest_refusal("[" + good + ", 3]"), "item 1 of the manifest: it is 3"));
-  CHECK(contains(manifest_refusal(R"([{"op": "x"}])"), "item 0 of the manifest: op is 'x'"));
+  CHECK(contains(manifest_refusal(R"([{"op": "x"}])"), "item 0 of the manifest: 'op' is 'x'"));
   CHECK(contains(manifest_refusal(R"([{"op": 4}])"), "'op' is 4; a string"));
   CHECK(contains(manifest_refusal(R"([{"op": "plain"}])"), "'sizes' is missing"));
-  CHECK(contains(manifest_refusal(R"([{"op": "plain", "sizes": 1}])"), "sizes are 1"));
+  CHECK(contains(manifest_refusal(R"([{"op": "plain", "sizes": 1}])"), "'sizes' is 1"));
   CHECK(contains(manifest_refusal(R"([{"op": "plain", "sizes": {"Nq": 1.5}}])"), "size Nq of plain is '1.5'"));
   CHECK(contains(manifest_refusal(R"([{"op": "plain", "size": {}}])"), "it has 'size'"));
   CHECK(contains(manifest_refusal(R"([{"op": "plain", "sizes": "Nq=1,Nd=10,Lq=2,Ld=3"}])"), "'dtype' is missing"));
   const std::string open = good.substr(0, good.size() - 1);
-  CHECK(contains(manifest_refusal("[" + open + R"(, "features": 1}])"), "features are 1"));
-  CHECK(contains(manifest_refusal("[" + open + R"(, "features": [1]}])"), "features hold 1"));
+  CHECK(contains(manifest_refusal("[" + open + R"(, "features": 1}])"), "'features' is 1"));
+  CHECK(contains(manifest_refusal("[" + open + R"(, "features": [1]}])"), "'features' holds 1"));
   CHECK(contains(manifest_refusal("[" + open + R"(, "features": ["d_mask", []]}])"), "mix"));
   const Ops ops;
   CHECK(contains(sentence_of<Failure>([&] { static_cast<void>(read_manifest(ops.all, "/nowhere/m.json")); }),
