@@ -106,10 +106,12 @@ class Sums {
     return more >= 0 && more <= last - first ? Answer::yes : Answer::no;
   }
 
-  std::array<Term, 2 * kMaxRank> terms_{};
+  static constexpr std::size_t kMostTerms = std::size_t{2} * kMaxRank;  // of both tensors
+
+  std::array<Term, kMostTerms> terms_{};
   std::size_t count_ = 0;
-  std::array<Wide, 2 * kMaxRank + 1> reach_{};            // of the first terms together
-  std::array<std::int64_t, 2 * kMaxRank + 1> divisor_{};  // the greatest common one of their strides
+  std::array<Wide, kMostTerms + 1> reach_{};            // of the first terms together
+  std::array<std::int64_t, kMostTerms + 1> divisor_{};  // the greatest common one of their strides
   int steps_ = 0;
 };
 
