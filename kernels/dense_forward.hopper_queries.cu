@@ -101,14 +101,11 @@ struct DenseQueries : TensorRows<DenseQueries, QueryRowsForward<DenseQueries>> {
     for (int stage = 0; stage < Block::tile_stages; ++stage) {
       Block::wait_full(place);
       const unsigned documents = Block::stage_address(0, place.slot);
-      if (stage == 0) Block::take_turn(queries.scorer);
       ptx::products_fence();
 #pragma unroll
-      for (int at = 0; at < Block::stage_steps; ++at) {
-        Block::pass_turn_before(stage, at, queries.scorer);
+      for (int at = 0; at < Block::stage_steps; ++at)
         Block::template multiply_step<type, type>(tile, queries, stage * Block::stage_boxes * 4 + at, documents, at,
                                                   stage > 0 || at > 0);
-      }
       ptx::products_commit();
       if (stage > 0) {
         ptx::products_wait<1>();

@@ -53,11 +53,9 @@ struct Fp8Queries : TensorRows<Fp8Queries, QueryRowsForward<Fp8Queries>>, Fp8Sca
                                                   unsigned documents, int at) {
     ptx::products_fence();
 #pragma unroll
-    for (int i = 0; i < sum_steps && at + i < Block::stage_steps; ++i) {
-      Block::pass_turn_before(stage, at + i, queries.scorer);
+    for (int i = 0; i < sum_steps && at + i < Block::stage_steps; ++i)
       Block::template multiply_step<dtype::q, dtype::d>(products, queries, stage * Block::stage_boxes * 4 + at + i,
                                                         documents, at + i, i > 0);
-    }
     ptx::products_commit();
   }
   static __device__ __forceinline__ void wait_and_add(Tile& tile, Tile& products) {
@@ -74,7 +72,6 @@ struct Fp8Queries : TensorRows<Fp8Queries, QueryRowsForward<Fp8Queries>>, Fp8Sca
     for (int stage = 0; stage < Block::tile_stages; ++stage) {
       Block::wait_full(place);
       const unsigned documents = Block::stage_address(0, place.slot);
-      if (stage == 0) Block::take_turn(queries.scorer);
 #pragma unroll
       for (int at = 0; at < Block::stage_steps; at += sum_steps) {
         if (stage == 0 && at == 0) {  // nothing to add to, nor to wait for before the next

@@ -168,14 +168,15 @@ const OpSpec &dense_forward_spec() {
       .id = MSJ_DENSE_FORWARD,
       .name = "dense_forward",
       .doc = "MaxSim of bf16, fp16 or fp32 token vectors",
-      .tuning_epoch = 5,  // 2: the hopper path came; 3: swept with norms; 4: masks are branches; 5: hopper_queries came
+      // 2: the hopper path came; 3: swept with norms; 4: masks are branches; 5: hopper_queries came, swept with argmax
+      .tuning_epoch = 5,
       .sizes = kSizes,
       .operands = kOperands,
       .features = kFeatures,
       .params = kParams,
       .paths = kPaths,
-      // Masks tell the configs apart: the winner without them costs a third more with all features, theirs 2 % without.
-      .representative_features = 1U << 1 | 1U << 2,  // d_mask, normalize: what costs most beside the products
+      // Features tell the configs apart: the winner without them costs a third more with all, theirs 2 % without.
+      .representative_features = 1U << 1 | 1U << 2 | 1U << 3,  // d_mask, normalize, save_argmax
       .multiply_adds = multiply_adds,
       .cut_order = kCutOrder,
   };

@@ -1,8 +1,7 @@
 #pragma once
 // The block of the hopper forward ops for many query tokens (sm_90a): queries on M, documents on N. forward.cuh's block,
 // documents on M, keeps a running max for every column in registers; here a thread keeps two, so that four scorers fit a
-// multiprocessor, one has the tensor cores while three compare, and the argmax costs a search in those tiles alone that
-// raise a max.
+// multiprocessor, and the argmax costs a search in those tiles alone that raise a max.
 //
 //        warps of one block                                  shared memory
 //   load documents  1 warp      tensor copies, mask bits -->  a ring: stages of 64 tokens x 128 or 256 bytes
@@ -234,27 +233,13 @@ struct QueryRowsForward {
 
   // --- score ---------------------------------------------------------------------------------------------------------
 
-  // Scorers take turns at the tensor cores, else all have them at once, and then none: a barrier for each, at which it
-  // meets the one before it, that has issued its products but for the last `turn_lead` steps: meeting takes time too.
-  static constexpr int turn_lead = 1;
-  static __device__ __forceinline__ void take_turn(int scorer) { ptx::named_barrier(1 + scorer, 256); }
-  static __device__ __forceinline__ void pass_turn(int scorer) {
-    ptx::named_barrier_arrive(1 + (scorer + 1 == scorers ? 0 : scorer + 1), 256);
-  }
-  // Before step `at` of the tile's stage `stage`, of which only the last ones matter.
-  static __device__ __forceinline__ void pass_turn_before(int stage, int at, int scorer) {
-    constexpr int last = stage_steps > turn_lead ? stage_steps - turn_lead : 0;
-    if (stage + 1 == tile_stages && at == last) pass_turn(scorer);
-  }
-
   // A of a scorer's 64 query tokens: its first k steps, and where the others lie. From shared memory alone it would take
   // as many bytes as B: all that shared memory has.
   struct Queries {
     unsigned fragment[Op::resident_steps > 0 ? Op::resident_steps : 1][4];
     unsigned address;
-    int scorer;
 
-    __device__ __forceinline__ void load(int slot, int warp, int lane) {
+    __device__ __forceinline__ void load(int slot, int scorer, int warp, int lane) {
       address = query_address(slot) + scorer * box_bytes;
       const int row = warp * 16 + lane % 16;
 #pragma unroll
@@ -297,13 +282,11 @@ struct QueryRowsForward {
     RingPlace<buffers> result;
     Spans<typename Op::Span> spans(args, walk.first);
     Queries queries;
-    queries.scorer = scorer;
-    if (scorer + 1 == scorers) pass_turn(scorer);
     walk.visit([&](const Pass& pass) {
       const Document document{pass.first_document, spans.of(args, pass, walk.after(pass)).length};
       if (walk.is_first_use(pass)) {
         ptx::barrier_wait(ptx::shared_address(&small().query_full[at_queries.slot]), at_queries.parity);
-        queries.load(at_queries.slot, warp, lane);
+        queries.load(at_queries.slot, scorer, warp, lane);
       }
       QueryMax<Tile, feature::save_argmax> maxima;
       maxima.reset();
@@ -351,7 +334,6 @@ struct QueryRowsForward {
         at_queries.advance();
       }
     });
-    if (scorer == 0) take_turn(scorer);  // that nobody waits for any more
   }
 
   // --- queries, sums -------------------------------------------------------------------------------------------------
