@@ -1,6 +1,6 @@
 // fp8_forward, hopper_queries path (sm_90a): score[i, j] = sum over s of scale_q[i, s] * max over t of (scale_d[j, t] *
-// <Q, D>) on e4m3 and e5m2, for many query tokens. The block is common/hopper/query_rows.cuh's; what its rows are is here,
-// scales are common/hopper/fp8_scales.cuh's.
+// <Q, D>) on e4m3 and e5m2, for many query tokens. The block is common/hopper/query_rows.cuh's; what its rows are is
+// here, scales are common/hopper/fp8_scales.cuh's.
 //
 // Bits: the tensor cores keep about 14 bits of a sum, by its largest term, so they add up no more than 64 of d; these
 // sums ascend in float32. (128 at once miss 2e-4 of the sum of magnitudes on real text.)

@@ -222,8 +222,8 @@ struct ResidualHopper {
     for (int at = (loader * 32 + lane) * line; at < bytes; at += loaders * 32 * line) ptx::prefetch_to_l2(first + at);
   }
 
-  static __device__ __forceinline__ void load_documents(const Args& args, const Walk<scorers>& walk, int scorer, int loader,
-                                                        int lane) {
+  static __device__ __forceinline__ void load_documents(const Args& args, const Walk<scorers>& walk, int scorer,
+                                                        int loader, int lane) {
     typename Block::Place place;
     Spans<Span> spans(args, walk.first + scorer);
     Codes codes(args, spans.next, 0, lane);

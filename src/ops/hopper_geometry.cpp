@@ -9,7 +9,6 @@ namespace {
 
 constexpr int shared_per_sm = 228 * 1024;
 constexpr int tile_rows = 64, row_bytes = 128, box_bytes = tile_rows * row_bytes;
-constexpr int least_stages = 3;
 
 // struct Small of the kernel, generously.
 std::int64_t small_bytes(const HopperTile &tile, const HopperRows &rows) {
@@ -65,19 +64,34 @@ int hopper_threads(const HopperTile &tile) {
   return 128 * tile.scorers + (tile.scorers > 1 ? round_up(loading, 128) : loading);
 }
 
-HopperMemory hopper_memory(const HopperTile &tile, const HopperRows &rows, int static_d) {
+int hopper_k_blocks(const HopperRows &rows, int static_d) {
+  return divide_up(static_d * rows.element_bytes, row_bytes);
+}
+
+HopperMemory hopper_rings(std::int64_t room, int rings, int most_boxes, int k_blocks) {
   HopperMemory memory;
-  const int k_blocks = divide_up(static_d * rows.element_bytes, row_bytes);
-  memory.query_bytes = std::int64_t{k_blocks} * tile.block_query * row_bytes;
-  const std::int64_t block = (std::int64_t{shared_per_sm} / tile.min_blocks - block_reserve) / 128 * 128;
-  const std::int64_t room = block - tile.query_buffers * memory.query_bytes - small_bytes(tile, rows);
-  memory.boxes = static_cast<int>(std::min<std::int64_t>(room / (std::int64_t{tile.scorers} * box_bytes), tile.ring));
+  memory.boxes = static_cast<int>(std::min<std::int64_t>(room / (std::int64_t{rings} * box_bytes), most_boxes));
   memory.stage_boxes = k_blocks % 2 == 0 && memory.boxes >= 8 ? 2 : 1;
   memory.stages = memory.boxes / memory.stage_boxes;
   memory.tile_stages = k_blocks / memory.stage_boxes;
-  memory.block_bytes = tile.query_buffers * memory.query_bytes +
-                       std::int64_t{tile.scorers} * memory.stages * memory.stage_boxes * box_bytes +
-                       small_bytes(tile, rows);
+  return memory;
+}
+
+std::string ring_problem(const HopperMemory &memory) {
+  constexpr int least_stages = 3;
+  if (memory.stages >= least_stages) return {};
+  return std::to_string(std::max(memory.stages, 0)) + " stages fit beside the queries, a ring needs at least " +
+         std::to_string(least_stages);
+}
+
+HopperMemory hopper_memory(const HopperTile &tile, const HopperRows &rows, int static_d) {
+  const int k_blocks = hopper_k_blocks(rows, static_d);
+  const std::int64_t query_bytes = std::int64_t{k_blocks} * tile.block_query * row_bytes;
+  const std::int64_t block = (std::int64_t{shared_per_sm} / tile.min_blocks - block_reserve) / 128 * 128;
+  const std::int64_t beside = tile.query_buffers * query_bytes + small_bytes(tile, rows);
+  HopperMemory memory = hopper_rings(block - beside, tile.scorers, tile.ring, k_blocks);
+  memory.query_bytes = query_bytes;
+  memory.block_bytes = beside + std::int64_t{tile.scorers} * memory.stages * memory.stage_boxes * box_bytes;
   return memory;
 }
 
@@ -86,9 +100,7 @@ std::string hopper_admission(const HopperTile &tile, const HopperRows &rows, int
   if (std::string problem = range_problem(tile); !problem.empty()) return problem;
   if (std::string problem = register_problem(tile, rows); !problem.empty()) return problem;
   const HopperMemory memory = hopper_memory(tile, rows, static_d);
-  if (memory.stages < least_stages)
-    return std::to_string(std::max(memory.stages, 0)) + " stages fit beside the queries, a ring needs at least " +
-           std::to_string(least_stages);
+  if (std::string problem = ring_problem(memory); !problem.empty()) return problem;
   // 256 columns may be scored in parts, from the same stages; by turns, beside the next tile's first one.
   if (tile.block_query == 256 && memory.stages <= memory.tile_stages)
     return std::to_string(memory.stages) + " stages fit, a tile takes " + std::to_string(memory.tile_stages) +

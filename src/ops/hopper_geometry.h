@@ -44,6 +44,14 @@ struct HopperMemory {
   int tile_stages = 0;           // stages that hold one tile of 64 tokens
   std::int64_t block_bytes = 0;  // dynamic shared memory of a block
 };
+// Rings of up to `most_boxes` in `room` bytes, for rows of k_blocks times 128 bytes: all but query_bytes and
+// block_bytes.
+HopperMemory hopper_rings(std::int64_t room, int rings, int most_boxes, int k_blocks);
+// "" or one sentence that says why a ring is too short.
+std::string ring_problem(const HopperMemory &memory);
+// What a row takes of 128-byte blocks.
+int hopper_k_blocks(const HopperRows &rows, int static_d);
+
 HopperMemory hopper_memory(const HopperTile &tile, const HopperRows &rows, int static_d);
 
 int hopper_threads(const HopperTile &tile);
@@ -53,13 +61,14 @@ int hopper_threads(const HopperTile &tile);
 std::string hopper_admission(const HopperTile &tile, const HopperRows &rows, int static_d,
                              std::int64_t shared_limit_bytes);
 
-// The one launch; sizes at least 1 but for Lq, counts below 2^31 (layout class aligned16).
+// Sizes at least 1 but for Lq, counts below 2^31 (layout class aligned16).
 struct HopperSizes {
   std::int64_t Nq, Nd, Lq;
 };
-// Blocks of the launch: query groups times as many rounds of documents as there are, or as `persistent` asks for.
+// Blocks of a launch: query groups times as many rounds of documents as there are, or as `persistent` asks for.
 std::int64_t hopper_grid(int block_query, int documents_at_once, int persistent, const HopperSizes &sizes,
                          int sm_count);
+// The one launch.
 LaunchList hopper_launch(const HopperTile &tile, const HopperRows &rows, const HopperSizes &sizes, int static_d,
                          int sm_count);
 

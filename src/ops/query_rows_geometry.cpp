@@ -10,7 +10,6 @@ namespace {
 
 constexpr int shared_per_block = 227 * 1024;
 constexpr int tile_rows = 64, row_bytes = 128, box_bytes = tile_rows * row_bytes;
-constexpr int least_stages = 3;
 constexpr int result_buffers = 2;
 
 // struct Small of the kernel, generously.
@@ -43,16 +42,12 @@ QueryRowsTile query_rows_tile(const TileConfig &config) {
 int query_rows_threads(const QueryRowsTile &tile) { return 128 * (tile.block_query / 64) + 128; }
 
 HopperMemory query_rows_memory(const QueryRowsTile &tile, const HopperRows &rows, int static_d) {
-  HopperMemory memory;
-  const int k_blocks = divide_up(static_d * rows.element_bytes, row_bytes);
-  memory.query_bytes = std::int64_t{k_blocks} * tile.block_query * row_bytes;
-  const std::int64_t room = shared_per_block - tile.query_buffers * memory.query_bytes - small_bytes(tile, rows);
-  memory.boxes = static_cast<int>(std::min<std::int64_t>(room / box_bytes, tile.ring));
-  memory.stage_boxes = k_blocks % 2 == 0 && memory.boxes >= 8 ? 2 : 1;
-  memory.stages = memory.boxes / memory.stage_boxes;
-  memory.tile_stages = k_blocks / memory.stage_boxes;
-  memory.block_bytes = tile.query_buffers * memory.query_bytes +
-                       std::int64_t{memory.stages} * memory.stage_boxes * box_bytes + small_bytes(tile, rows);
+  const int k_blocks = hopper_k_blocks(rows, static_d);
+  const std::int64_t query_bytes = std::int64_t{k_blocks} * tile.block_query * row_bytes;
+  const std::int64_t beside = tile.query_buffers * query_bytes + small_bytes(tile, rows);
+  HopperMemory memory = hopper_rings(shared_per_block - beside, 1, tile.ring, k_blocks);
+  memory.query_bytes = query_bytes;
+  memory.block_bytes = beside + std::int64_t{memory.stages} * memory.stage_boxes * box_bytes;
   return memory;
 }
 
@@ -60,9 +55,7 @@ std::string query_rows_admission(const QueryRowsTile &tile, const HopperRows &ro
                                  std::int64_t shared_limit_bytes) {
   if (std::string problem = range_problem(tile); !problem.empty()) return problem;
   const HopperMemory memory = query_rows_memory(tile, rows, static_d);
-  if (memory.stages < least_stages)
-    return std::to_string(std::max(memory.stages, 0)) + " stages fit beside the queries, a ring needs at least " +
-           std::to_string(least_stages);
+  if (std::string problem = ring_problem(memory); !problem.empty()) return problem;
   return block_rejection({.threads = query_rows_threads(tile), .min_blocks = 1, .shared_bytes = memory.block_bytes},
                          shared_limit_bytes);
 }

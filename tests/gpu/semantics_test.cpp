@@ -7,6 +7,7 @@
 
 #include "gpu/host_values.h"
 #include "gpu/instance.h"
+#include "gpu/op_candidates.h"
 #include "support/scratch.h"
 
 using namespace msj;
@@ -161,7 +162,8 @@ void check_results(const Case &c, const Instance::Results &results) {
   CHECK(results.argmax == c.argmax);
 }
 
-void check_case(const maxsim_jit::Context &context, const Case &c, DType dtype, Placing placing) {
+// On every path that takes it.
+void check_case(AllPaths &paths, const Case &c, DType dtype, Placing placing) {
   CAPTURE(c.what);
   CAPTURE(std::string(name(dtype)));
   CAPTURE(name(placing));
@@ -172,25 +174,29 @@ void check_case(const maxsim_jit::Context &context, const Case &c, DType dtype, 
   if (!c.d_mask.empty()) instance.operand(MSJ_DENSE_FORWARD_D_MASK).set(c.d_mask);
   if (!c.lengths.empty()) instance.operand(MSJ_DENSE_FORWARD_D_LENGTHS).set(c.lengths);
   Gpu::get().synchronize();
-  run(context.get(), instance.call());
-  check_results(c, instance.results());
-  check_results(c, instance.reference(context.get()));
+  const int taken = paths.each(instance.problem().call_to_prepare(), [&](ForcedPath &path) {
+    CAPTURE(path.path());
+    instance.poison();
+    run(path.get(), instance.call());
+    check_results(c, instance.results());
+  });
+  CHECK(taken > 0);
+  check_results(c, instance.reference(paths.any()));
 }
 
 }  // namespace
 
 TEST_CASE("each case of the table") {
   const testing::ScratchDirectory cache;
-  const maxsim_jit::Context context({.cache_dir = cache.path(), .tune = "off"});
+  AllPaths paths(ops::dense_forward_spec(), cache.path());
   const auto cases = all_cases();
   constexpr std::array<Placing, 2> kBoth = {Placing::padded, Placing::inner_two};
-  in_parallel(cases.size() * 6, [&](std::size_t i) {
-    const Problem p = problem_of(cases[i / 6], kMatrixDtypes[i % 3], kBoth[i / 3 % 2]);
-    maxsim_jit::prepare(context, p.call_to_prepare());
+  paths.prepare(cases.size() * 6, [&](std::size_t i) {
+    return problem_of(cases[i / 6], kMatrixDtypes[i % 3], kBoth[i / 3 % 2]).call_to_prepare();
   });
   for (const DType dtype : kMatrixDtypes) {
     for (const Placing placing : kBoth) {
-      for (const Case &c : cases) check_case(context, c, dtype, placing);
+      for (const Case &c : cases) check_case(paths, c, dtype, placing);
     }
   }
 }
@@ -214,7 +220,7 @@ TEST_CASE("no query or no document: nothing is launched, null data are fine") {
 
 TEST_CASE("NaN and infinities anywhere in larger problems") {
   const testing::ScratchDirectory cache;
-  const maxsim_jit::Context context({.cache_dir = cache.path(), .tune = "off"});
+  AllPaths paths(ops::dense_forward_spec(), cache.path());
   std::mt19937_64 random(test_seed());
   std::vector<Problem> problems;
   for (const DType dtype : kMatrixDtypes) {
@@ -232,7 +238,7 @@ TEST_CASE("NaN and infinities anywhere in larger problems") {
       problems.push_back(p);
     }
   }
-  in_parallel(problems.size(), [&](std::size_t i) { maxsim_jit::prepare(context, problems[i].call_to_prepare()); });
+  paths.prepare(problems.size(), [&](std::size_t i) { return problems[i].call_to_prepare(); });
   for (const Problem &problem : problems) {
     CAPTURE(problem.text());
     const Instance instance(problem);
@@ -242,7 +248,11 @@ TEST_CASE("NaN and infinities anywhere in larger problems") {
       plant(operand, random() % static_cast<std::uint64_t>(operand.placement().elements()), value);
     }
     Gpu::get().synchronize();
-    run(context.get(), instance.call());
-    CHECK(complaint(instance.judge(false)) == "");
+    paths.each(problem.call_to_prepare(), [&](ForcedPath &path) {
+      CAPTURE(path.path());
+      instance.poison();
+      run(path.get(), instance.call());
+      CHECK(complaint(instance.judge(false)) == "");
+    });
   }
 }
