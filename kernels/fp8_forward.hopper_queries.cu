@@ -35,11 +35,7 @@ struct Fp8Queries : TensorRows<Fp8Queries, QueryRowsForward<Fp8Queries>>, Fp8Sca
 
   static constexpr bool prepares = feature::scale_q_per_token, copies_rows = feature::scale_d_per_token;
   static constexpr int arrivals = ptx::arriving_lanes + (copies_rows ? 32 : 0);
-  static constexpr bool makes_rows = false, reads_extras = feature::scale_d_per_token;
-  struct RowMaker {
-    __device__ __forceinline__ void add(unsigned, int, int) {}
-    __device__ __forceinline__ void store(const Args&, const Document&, int, RowExtras&, int, int) const {}
-  };
+  static constexpr bool reads_extras = feature::scale_d_per_token;
 
   static __device__ __forceinline__ void prepare_column(const Args& args, const Group::Token& token, int column,
                                                         int half, int slot, int) {

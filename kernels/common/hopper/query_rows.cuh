@@ -30,6 +30,22 @@
 
 namespace msj {
 
+// Masked and absent document tokens are -inf, whatever their values are, NaN too. low, high: a bit for each column;
+// lowest: the address of a -inf, as sums of what the compiler knows become selects, and so do equal sums.
+template <class Tile>
+__device__ __forceinline__ void mask_columns(Tile& tile, unsigned low, unsigned high, unsigned lowest, int lane) {
+  unsigned words[2] = {low >> lane % 4 * 2, high >> lane % 4 * 2};  // from the lane's first column on
+  ptx::hold(words);  // else the compiler keeps a bit of its own for each column
+  const float value = __uint_as_float(ptx::load_shared_4(lowest));
+#pragma unroll
+  for (int j = 0; j < Tile::columns; ++j)
+    asm("{ .reg .pred kept; setp.ne.u32 kept, %2, 0;\n"
+        "@!kept add.f32 %0, %3, %4;\n"
+        "@!kept sub.f32 %1, %3, %4; }"
+        : "+f"(tile.at(0, j)), "+f"(tile.at(1, j))
+        : "r"(words[j / 8] & 1u << (j / 2 % 4 * 8 + j % 2)), "f"(value), "f"(1.0f + j));
+}
+
 // A thread's two query tokens: the running max over its document tokens, and the lowest that has it.
 //
 // Comparisons, selects and bits share a pipe of half the rate of multiply-add: it would be busier than the tensor cores.
@@ -68,21 +84,6 @@ struct QueryMax {
     }
 #pragma unroll
     for (int i = 0; i < Tile::rows; ++i) best[i].value = ptx::max_nan(best[i].value, largest[i]);
-  }
-
-  // Masked and absent document tokens are -inf, whatever their values are, NaN too. low, high: a bit for each column;
-  // lowest: the address of a -inf, as sums of what the compiler knows become selects, and so do equal sums.
-  static __device__ __forceinline__ void mask(Tile& tile, unsigned low, unsigned high, unsigned lowest, int lane) {
-    unsigned words[2] = {low >> lane % 4 * 2, high >> lane % 4 * 2};  // from the lane's first column on
-    ptx::hold(words);  // else the compiler keeps a bit of its own for each column
-    const float value = __uint_as_float(ptx::load_shared_4(lowest));
-#pragma unroll
-    for (int j = 0; j < Tile::columns; ++j)
-      asm("{ .reg .pred kept; setp.ne.u32 kept, %2, 0;\n"
-          "@!kept add.f32 %0, %3, %4;\n"
-          "@!kept sub.f32 %1, %3, %4; }"
-          : "+f"(tile.at(0, j)), "+f"(tile.at(1, j))
-          : "r"(words[j / 8] & 1u << (j / 2 % 4 * 8 + j % 2)), "f"(value), "f"(1.0f + j));
   }
 
   // Over the four lanes that share rows.
@@ -274,6 +275,25 @@ struct QueryRowsForward {
     return count >= 32 ? 0xffffffffu : count <= 0 ? 0u : (1u << count) - 1;
   }
 
+  // The end of a pass: the warp's maxima to the warp that sums.
+  static __device__ __forceinline__ void publish(QueryMax<Tile, feature::save_argmax>& maxima, int first_active,
+                                                 const RingPlace<buffers>& result, int scorer, int warp, int lane) {
+    maxima.reduce();
+    ptx::barrier_wait(ptx::shared_address(&small().maxima_free[result.slot]), result.parity ^ 1);
+    int own = lane;
+    ptx::hold(own);  // or what follows from it is worked out before the walk, and spilled
+    if (own % 4 == 0) {
+#pragma unroll
+      for (int i = 0; i < Tile::rows; ++i) {
+        const int row = scorer * 64 + warp * 16 + Tile::row(i, own);
+        small().value[result.slot][row] = maxima.best[i].value;
+        if constexpr (feature::save_argmax) small().index[result.slot][row] = maxima.best[i].index;
+      }
+    }
+    if (scorer == 0 && warp == 0 && lane == 0) small().first_active[result.slot] = first_active;
+    ptx::barrier_arrive_warp(ptx::shared_address(&small().maxima_full[result.slot]), lane);
+  }
+
   // One warpgroup.
   static __device__ __forceinline__ void score(const Args& args, const Walk& walk, int scorer, int warp, int lane) {
     const Op op(args);
@@ -309,25 +329,12 @@ struct QueryRowsForward {
         if (keeps_stage) release(place.slot, lane);
         if (feature::d_mask ? (low & high) != 0xffffffffu : left < tile_rows) {
           if (!feature::d_mask) low = first_bits(left), high = first_bits(left - 32);
-          maxima.mask(tile, low, high, ptx::shared_address(&small().lowest), lane);
+          mask_columns(tile, low, high, ptx::shared_address(&small().lowest), lane);
         }
         maxima.update(tile, first_t, lane);
         place.advance();
       }
-      maxima.reduce();
-      ptx::barrier_wait(ptx::shared_address(&small().maxima_free[result.slot]), result.parity ^ 1);
-      int own = lane;
-      ptx::hold(own);  // or what follows from it is worked out before the walk, and spilled
-      if (own % 4 == 0) {
-#pragma unroll
-        for (int i = 0; i < Tile::rows; ++i) {
-          const int row = scorer * 64 + warp * 16 + Tile::row(i, own);
-          small().value[result.slot][row] = maxima.best[i].value;
-          if constexpr (feature::save_argmax) small().index[result.slot][row] = maxima.best[i].index;
-        }
-      }
-      if (scorer == 0 && warp == 0 && lane == 0) small().first_active[result.slot] = first_active;
-      ptx::barrier_arrive_warp(ptx::shared_address(&small().maxima_full[result.slot]), lane);
+      publish(maxima, first_active, result, scorer, warp, lane);
       result.advance();
       if (walk.is_last_use(pass)) {
         ptx::barrier_arrive_warp(ptx::shared_address(&small().query_free[at_queries.slot]), lane);

@@ -24,6 +24,14 @@ struct TensorRows {
   // Whether rows need more than their copies: copy_rows(args, document, first_t, extras, lane), cp.async of one warp.
   static constexpr bool copies_rows = false;
 
+  // Whether warps of a query_rows.cuh block make something of rows that have come.
+  static constexpr bool makes_rows = false;
+  struct RowMaker {
+    __device__ __forceinline__ void add(unsigned, int, int) {}
+    template <class Extras>
+    __device__ __forceinline__ void store(const Args&, const Document&, int, Extras&, int, int) const {}
+  };
+
   static constexpr int loaders = 1;
   static constexpr int arrivals = ptx::arriving_lanes;  // and 32 with rows
 
