@@ -55,6 +55,14 @@ std::string entries_table(const Json &entries) {
   return table(rows);
 }
 
+// " of dense_forward for sm_80", of the filters.
+std::string asked_for(const InspectOptions &options) {
+  std::string text;
+  if (!options.op.empty()) text += " of " + options.op;
+  if (!options.arch.empty()) text += " for " + options.arch;
+  return text;
+}
+
 int run_inspect(const InspectOptions &options, const std::vector<OpInfo> &ops, Console &console) {
   if (!options.op.empty()) static_cast<void>(find_op(ops, options.op));
   if (!options.arch.empty()) check_arch(options.arch);
@@ -66,7 +74,9 @@ int run_inspect(const InspectOptions &options, const std::vector<OpInfo> &ops, C
   }
   const auto entries = std::ranges::find_if(document, [](const Json &field) { return field.is_array(); });
   if (entries == document.end() || entries->empty()) {
-    console.note(options.cubins ? "no compiled specialization is cached" : "no autotune entry is cached or shipped");
+    const std::string which = asked_for(options);
+    console.note(options.cubins ? "no compiled specialization is cached" + which
+                                : "no autotune entry is cached or shipped" + which);
   } else {
     print_text(entries_table(*entries));
   }

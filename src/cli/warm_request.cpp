@@ -23,6 +23,20 @@ std::string list_names(const Infos &infos) {
   return fmt::format("{}", fmt::join(result, ", "));
 }
 
+// "Nq, Nd, Lq, d; without others it takes Ld=256, K=65536".
+std::string needed_sizes(const OpInfo &op) {
+  std::vector<std::string> needed;
+  std::vector<std::string> others;
+  for (const SizeInfo &size : op.sizes) {
+    if (size.default_value == 0)
+      needed.push_back(size.name);
+    else
+      others.push_back(fmt::format("{}={}", size.name, size.default_value));
+  }
+  const std::string text = fmt::format("{}", fmt::join(needed, ", "));
+  return others.empty() ? text : fmt::format("{}; without others it takes {}", text, fmt::join(others, ", "));
+}
+
 const SizeInfo &find_size(const OpInfo &op, std::string_view name, std::string_view from) {
   const auto found = std::ranges::find(op.sizes, name, &SizeInfo::name);
   if (found == op.sizes.end()) {
@@ -51,7 +65,7 @@ SizeMap complete(const OpInfo &op, SizeMap sizes, std::string_view from) {
   for (const SizeInfo &size : op.sizes) {
     if (sizes.contains(size.name)) continue;
     if (size.default_value == 0) {
-      usage_error("{} does not name {}; {} needs {}", from, size.name, op.name, list_names(op.sizes));
+      usage_error("{} does not name {}; {} needs {}", from, size.name, op.name, needed_sizes(op));
     }
     sizes.emplace(size.name, size.default_value);
   }
@@ -148,7 +162,7 @@ WarmRequest request_from(std::span<const OpInfo> ops, const json &item) {
     }
   }
   const OpInfo &op = find_op(ops, string_field(item, "op"), kOpField);
-  if (!item.contains("sizes")) usage_error("'sizes' is missing; {} needs {}", op.name, list_names(op.sizes));
+  if (!item.contains("sizes")) usage_error("'sizes' is missing; {} needs {}", op.name, needed_sizes(op));
   return {&op, sizes_from(op, item.at("sizes")), parse_dtypes(op, string_field(item, "dtype"), kDTypeField),
           feature_sets_from(op, item.value("features", json("all")))};
 }

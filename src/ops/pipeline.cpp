@@ -200,8 +200,9 @@ const Ready *Pipeline::warm_up(const BoundCall &call, const LaunchKey &key, cons
   const DefaultFloatEnvironment ours;
   const auto refuse = [&](std::string_view why) {
     throw_error(MSJ_ERROR_COLD,
-                "this call of {} ({}, features [{}]) is not ready and {}; msj_prepare a call like it before that",
-                call.op->name, name(call.layout), fmt::join(feature_names(*call.op, call.features), ", "), why);
+                "this call of {} (bucket {}, {}, features [{}]) is not ready and {}; msj_prepare a call like it before that",
+                call.op->name, autotune_key(call).bucket().text(), name(call.layout),
+                fmt::join(feature_names(*call.op, call.features), ", "), why);
   };
   const cuda::Driver &driver = *gpu().driver;
   cuda::require_device(driver, context.context, site.stream, site.device);

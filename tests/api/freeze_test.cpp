@@ -41,6 +41,7 @@ TEST_CASE("frozen: ready calls go on, cold ones are MSJ_ERROR_COLD and leave not
       CHECK(session.run(shape) == MSJ_ERROR_COLD);
       CHECK(last_error_has("frozen"));
       CHECK(last_error_has(std::string(op.spec->name)));
+      CHECK(last_error_has("(bucket "));  // what it is that was not prepared
       OpCall call(shape);
       CHECK(msj_prepare(session.get(), &call.call(), nullptr, nullptr) == MSJ_ERROR_COLD);
     }

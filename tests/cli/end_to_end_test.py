@@ -365,6 +365,8 @@ class CacheTest(EndToEndTest):
         self.assertEqual(self.run_command("inspect", "--json").stdout, first)
         of_op = json.loads(self.run_command("inspect", "--op", "dense_forward").stdout)["entries"]
         self.assertEqual(of_op, [entry for entry in document["entries"] if entry["op"] == "dense_forward"])
+        nothing = self.run_command("inspect", "--op", "dense_forward", "--arch", "sm_80", "--table").stderr
+        self.assertIn("no autotune entry is cached or shipped of dense_forward for sm_80", nothing)
         self.run_command("inspect", "--table")
 
     def test_cache_path_verify_and_clear(self):

@@ -49,7 +49,7 @@ TEST_CASE("sizes in any order, defaults filled in") {
 
 TEST_CASE("sizes are refused by name, value and what is accepted") {
   const Ops ops;
-  CHECK(sizes_refusal(ops.plain, "Nq=1") == "--sizes does not name Nd; plain needs Nq, Nd, Lq, Ld, d");
+  CHECK(sizes_refusal(ops.plain, "Nq=1") == "--sizes does not name Nd; plain needs Nq, Nd, Lq, Ld; without others it takes d=128");
   CHECK(contains(sizes_refusal(ops.plain, "Nx=1"), "--sizes names 'Nx'; plain has Nq, Nd, Lq, Ld, d"));
   CHECK(contains(sizes_refusal(ops.plain, "Nq"), "NAME=NUMBER"));
   CHECK(contains(sizes_refusal(ops.plain, "Nq=1,Nq=2"), "Nq twice"));
