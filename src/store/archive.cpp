@@ -148,7 +148,7 @@ class Importer {
       return fmt::format("has {} bytes; at most {} are accepted", member.size, kMaxFileBytes);
     }
     const std::string bytes = reader.contents(member);
-    std::string problem = importing_.check(relative, bytes);
+    std::string problem = importing_.check(relative, bytes).problem;
     if (problem.empty() && !is_there(relative, bytes)) keep(relative, bytes);
     return problem;
   }
@@ -162,7 +162,10 @@ class Importer {
       ++imported_.identical;
       return true;
     }
-    if (!importing_.obsolete(relative, *own).empty() && importing_.obsolete(relative, bytes).empty()) return false;
+    const auto is_obsolete = [&](std::string_view text) {
+      return !importing_.obsolete(relative, text).problem.empty();
+    };
+    if (is_obsolete(*own) && !is_obsolete(bytes)) return false;
     ++imported_.kept;
     return true;
   }
@@ -203,7 +206,7 @@ Exported export_archive(CacheRoot &root, const std::string &file, const Exportin
   for (const std::string &relative : root.list(std::string(kFormat))) {
     if (!is_kept_file(relative)) continue;
     const auto check = [&](std::string_view bytes) { return exporting.check(relative, bytes); };
-    const auto bytes = root.read(relative, nullptr, {.check = check});
+    const auto bytes = root.read(relative, nullptr, {.check = check, .or_passed_over = true});
     if (!bytes || !exporting.is_wanted(relative, *bytes)) continue;
     tar.add(relative, *bytes);
     ++(is_entry(relative) ? exported.entries : exported.cubins);

@@ -15,7 +15,8 @@
 namespace msj::store {
 
 struct Exporting {
-  PlacedCheck check;  // what fails it is left out with one warning, and a lower layer is asked
+  PlacedCheck
+      check;  // what fails it is left out with one warning, and a lower layer is asked, as for what it passes over
   std::function<bool(const std::string &relative, std::string_view bytes)> is_wanted;
 };
 
@@ -25,13 +26,14 @@ struct Exported {
   std::int64_t bytes = 0;  // of both
 };
 
-// Of each relative path the first valid file of all layers, as a lookup finds it, in order of path; "v1/…" in the
-// archive. The same files give the same bytes. The archive appears whole at `file` or not at all, over what was there.
+// Of each relative path the first valid file of all layers, as a lookup finds it (what the check passes over where
+// there is no other), in order of path; "v1/…" in the archive. The same files give the same bytes. The archive appears
+// whole at `file` or not at all, over what was there.
 [[nodiscard]] Exported export_archive(CacheRoot &root, const std::string &file, const Exporting &exporting);
 
 struct Importing {
   PlacedCheck check;     // what fails it is refused
-  PlacedCheck obsolete;  // why no lookup takes a file that passes the check; "": one may
+  PlacedCheck obsolete;  // its problem is why no lookup takes a file that passes the check; "": one may
 };
 
 struct Imported {

@@ -11,7 +11,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -24,6 +23,7 @@
 
 #include "base/log.h"
 #include "base/settings.h"
+#include "store/check.h"
 #include "store/files.h"
 #include "store/kind.h"
 #include "store/lock.h"
@@ -32,9 +32,6 @@
 #include "store/trust.h"
 
 namespace msj::store {
-
-// What is wrong with a file's bytes, in one sentence; "" if they are right.
-using Check = std::function<std::string(std::string_view bytes)>;
 
 class CacheRoot {
  public:
@@ -46,9 +43,10 @@ class CacheRoot {
   [[nodiscard]] const std::string &writable();
 
   struct Reading {
-    Check check = {};            // what fails it is a miss with one warning, and the next layer is asked
-    bool is_use = false;         // refreshes the file's time, for eviction, where it is in the writable layer
-    bool only_writable = false;  // the read-only layers are not asked
+    Check check = {};             // what fails it is a miss with one warning, and the next layer is asked
+    bool or_passed_over = false;  // what the check passes over will do where no layer has better
+    bool is_use = false;          // refreshes the file's time, for eviction, where it is in the writable layer
+    bool only_writable = false;   // the read-only layers are not asked
   };
   // A file at `relative` (below the root, e.g. "v1/cubins/ab/….cubin") from the first layer in which it exists, is
   // trusted and passes the check. `path` receives where it was found.
@@ -80,7 +78,7 @@ class CacheRoot {
     std::string problem;   // "" for a file that is right
     bool is_root = false;  // no file: a layer's root, none of whose files can be used
   };
-  // Every file of every layer: trust first, then `check` on its relative path and bytes ("" if valid). Temporaries
+  // Every file of every layer: trust first, then `check` on its relative path and bytes. Temporaries
   // appear only as leftovers of an hour or more; lock files and roots only if they are wrong. The writable root is made
   // where it is missing, as the first use would: one that can't be is wrong.
   [[nodiscard]] std::vector<Found> verify(const PlacedCheck &check);
@@ -122,8 +120,11 @@ class CacheRoot {
   };
 
   [[nodiscard]] Opened open_folder(const Layer &layer, std::string_view relative, Missing missing);
-  [[nodiscard]] std::optional<std::string> read_from(const Layer &layer, const std::string &relative,
-                                                     const Reading &reading);
+  struct Read {
+    std::string bytes;
+    bool is_passed_over = false;
+  };
+  [[nodiscard]] std::optional<Read> read_from(const Layer &layer, const std::string &relative, const Reading &reading);
   [[nodiscard]] const Layer *writable_layer();
   [[nodiscard]] std::string publish_problem(const std::string &relative, std::string_view bytes);
   using Place = std::pair<dev_t, ino_t>;  // of a directory, by whatever path it was reached
