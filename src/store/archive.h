@@ -50,8 +50,9 @@ struct Imported {
 };
 
 // Publishes the valid members in the writable layer, but over no valid file, unless that one is obsolete and the new
-// one is not. The whole archive is checked to be one first. Directories and lock files in it are passed over; whatever
-// else is no valid entry or cubin at its place is refused. A file that can't be kept ends it with an Error.
+// one is not. The whole archive is checked to be one first; where it is none any more on the second reading, the Error
+// says how many files were taken before. Directories and lock files in it are passed over; whatever else is no valid
+// entry or cubin at its place is refused. A file that can't be kept ends it with an Error.
 [[nodiscard]] Imported import_archive(CacheRoot &root, const std::string &file, const Importing &importing);
 
 }  // namespace msj::store
