@@ -48,7 +48,8 @@ CacheRoot::CacheRoot(const Settings &settings, std::shared_ptr<Files> files, Log
       home_(settings.home),
       files_(std::move(files)),
       log_(log),
-      limit_bytes_(settings.cache_limit_bytes) {
+      limit_bytes_(settings.cache_limit_bytes),
+      warns_(settings.log_level != "off" && settings.log_level != "error") {
   if (!settings.cache_dir.empty()) layers_.push_back({settings.cache_dir, true});
   for (const std::string &directory : settings.read_only_dirs) layers_.push_back({directory, false});
 }
@@ -238,7 +239,7 @@ void CacheRoot::forget(const std::string &relative) {
 CacheRoot::Kept CacheRoot::kept() {
   std::unique_lock lock(kept_mutex_);
   const bool is_wanted = !writable_problem_.empty() || (!layers_.empty() && layers_.front().writable);
-  Kept kept = {0, failed_, first_problem_, failed_ > 0 && is_wanted};
+  Kept kept = {0, failed_, first_problem_, failed_ > 0 && is_wanted && warns_};
   const std::map<std::string, Known> known = known_;  // before the disk: what is published meanwhile is not missed
   lock.unlock();
   if (known.empty()) return kept;
@@ -380,10 +381,9 @@ void CacheRoot::verify_layer(const Layer &layer, std::vector<Found> &found, std:
     if (has_our_ending(visit.name) || is_lock(visit.relative))
       found.push_back({visit.path(), "is a directory, not a file"});
   };
-  Opened root = open_folder(layer, {}, layer.writable ? Missing::create : Missing::leave);  // as the first use will
+  Opened root = open_folder(layer, {}, layer.writable ? Missing::ask : Missing::leave);
   if (!root) {
     const auto is_same = [&](const Found &other) { return other.is_root && other.path == root.path; };
-    if (layer.writable && root.absent()) root.problem = "can't be made";
     if (!root.absent() && std::ranges::none_of(found, is_same)) found.push_back({root.path, root.problem, true});
     return;
   }

@@ -64,7 +64,7 @@ class CacheRoot {
     std::int64_t files = 0;   // published, and still there
     std::int64_t failed = 0;  // that could not be published, or were published or used and are gone again
     std::string problem;      // the first failure's: where, and why; else what is known of those that are gone
-    bool logged = false;      // whether a warning of it was logged too
+    bool logged = false;      // whether the log has had a warning of what could not be published
   };
   [[nodiscard]] Kept kept();  // by this object so far; looks at the disk
 
@@ -79,8 +79,8 @@ class CacheRoot {
     bool is_root = false;  // no file: a layer's root, none of whose files can be used
   };
   // Every file of every layer: trust first, then `check` on its relative path and bytes. Temporaries
-  // appear only as leftovers of an hour or more; lock files and roots only if they are wrong. The writable root is made
-  // where it is missing, as the first use would: one that can't be is wrong.
+  // appear only as leftovers of an hour or more; lock files and roots only if they are wrong. Nothing is made: a
+  // writable root that is missing is wrong only if the first use could not make it.
   [[nodiscard]] std::vector<Found> verify(const PlacedCheck &check);
   // Removes everything of ours below the writable layer's root (v1/), nothing else; returns the files removed. A lock
   // that is held stays.
@@ -141,6 +141,7 @@ class CacheRoot {
   std::shared_ptr<Files> files_;
   Log &log_;
   std::int64_t limit_bytes_;
+  bool warns_;  // whether the log takes warnings
   const std::string none_;
   struct Known {
     std::int64_t bytes = 0;
