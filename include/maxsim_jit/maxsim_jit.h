@@ -12,8 +12,8 @@
  *  - Shapes and strides are in elements, offsets are 64-bit, streams are `void*` (CUDA's 0, 1 and 2 included).
  *  - All calls are thread-safe, but for the two destroy functions: no other call may use what they destroy.
  *  - The caller's current CUDA context and stream order are never changed; nothing synchronizes on the hot path.
- *  - The thread's floating-point environment (rounding, subnormals, traps, flags) is neither followed nor changed. Within
- *    a call, callbacks have the default one.
+ *  - The thread's floating-point environment (rounding, subnormals, traps, flags) is neither followed nor changed.
+ * Within a call, callbacks have the default one.
  */
 #ifndef MAXSIM_JIT_MAXSIM_JIT_H_
 #define MAXSIM_JIT_MAXSIM_JIT_H_
@@ -358,8 +358,8 @@ MSJ_API msj_status msj_cache_export(msj_context *context, const msj_export_optio
  * code that later runs on the GPU as this user: whoever imports a file trusts whoever made it. Valid files that are
  * there already stay. "maxsim-jit/cache/1": how many `entries` and `cubins` were taken, and the `bytes` of both; how
  * many were there with the same bytes (`identical`) or with others (`kept`); and as "problems" each member that was
- * refused, and why. MSJ_ERROR_IO for a file that is no such archive or is damaged as a whole, of which nothing is
- * taken, and where a file can't be kept. */
+ * refused, and why. MSJ_ERROR_IO for a file that is no such archive or damaged when it is opened, of which nothing is
+ * taken, and where it can't be read again or a file of it not be kept: then the sentence says how many were taken. */
 MSJ_API msj_status msj_cache_import(msj_context *context, const char *file, char **json);
 MSJ_API void msj_string_free(char *string);
 

@@ -32,7 +32,7 @@ bool is_of(std::string_view op, std::string_view arch, const std::string &relati
 
 store::PlacedCheck check_of(ops::Pipeline &pipeline) {
   return [&pipeline](const std::string &relative, std::string_view bytes) {
-    return file_problem(pipeline, relative, bytes);
+    return lookup_verdict(pipeline, relative, bytes);
   };
 }
 

@@ -81,7 +81,7 @@ std::string cache_clear(ops::Pipeline &pipeline) {
   const std::string writable = pipeline.settings().cache_dir;
   std::error_code error;
   (void)std::filesystem::status(writable, error);
-  if (error == std::errc::no_such_file_or_directory) return to_text(json);  // and nothing must be made to see that
+  if (error == std::errc::no_such_file_or_directory) return to_text(json);  // whether it could be made or not
   const std::string locks = fmt::format("{}/{}/locks", writable, store::kFormat);
   for (const auto &left : verified(pipeline)) {
     if (writable.empty() || !left.path.starts_with(writable) || left.path.starts_with(locks)) continue;

@@ -20,14 +20,21 @@ using Json = nlohmann::ordered_json;
 
 // ---- entries -------------------------------------------------------------------------------------------------------
 
-// A config that a lookup would refuse; "" too for entries of another version, which no lookup takes.
+// The op whose lookups may take a sound entry; null for one of another bucket version or tuning epoch, which none
+// takes.
+const ops::Op *current_op(ops::Pipeline &pipeline, const Json &key) {
+  const ops::Op *op = ops::find_op(key.at("op").get<std::string>());
+  const bool is_current = op != nullptr && key.at("tuning_epoch") == op->spec->tuning_epoch &&
+                          key.at("bucket").at("version") == pipeline.tuner().buckets().version();
+  return is_current ? op : nullptr;
+}
+
+// A config of a sound entry that a lookup would refuse. Another version of the library may have other candidates, and
+// share this cache: its entries are right, and so are those that no lookup of this one takes at all.
 std::string config_problem(ops::Pipeline &pipeline, const Json &entry) {
   const Json &key = entry.at("key");
-  const ops::Op *op = ops::find_op(key.at("op").get<std::string>());
-  if (op == nullptr || key.at("tuning_epoch") != op->spec->tuning_epoch ||
-      key.at("bucket").at("version") != pipeline.tuner().buckets().version()) {
-    return {};
-  }
+  const ops::Op *op = current_op(pipeline, key);
+  if (op == nullptr || entry.at("provenance").at("library") != msj_version()) return {};
   const auto dtype = dtype_from(key.at("dtypes").front().get<std::string>());
   const tune::CandidateSpace &space = pipeline.tuner().space(*op->spec);
   for (const Layout layout : kLayouts) {
@@ -36,6 +43,13 @@ std::string config_problem(ops::Pipeline &pipeline, const Json &entry) {
     return fmt::format("has a config for {} ({}) that is no candidate any more", name(layout), to_string(*config));
   }
   return {};
+}
+
+std::string entry_file_problem(ops::Pipeline &pipeline, const std::string &relative, std::string_view bytes) {
+  if (std::string problem = tune::entry_problem(bytes); !problem.empty()) return "is no autotune entry: " + problem;
+  const std::string place = fmt::format("{}/{}", store::kFormat, tune::entry_place(bytes));
+  if (relative != place) return fmt::format("is not where it belongs: at {}", place);
+  return config_problem(pipeline, Json::parse(bytes));
 }
 
 // ---- cubins --------------------------------------------------------------------------------------------------------
@@ -99,13 +113,6 @@ std::string name_problem(ops::Pipeline &pipeline, const store::CubinFile &file, 
 
 }  // namespace
 
-std::string entry_file_problem(ops::Pipeline &pipeline, const std::string &relative, std::string_view bytes) {
-  if (std::string problem = tune::entry_problem(bytes); !problem.empty()) return "is no autotune entry: " + problem;
-  const std::string place = fmt::format("{}/{}", store::kFormat, tune::entry_place(bytes));
-  if (relative != place) return fmt::format("is not where it belongs: at {}", place);
-  return config_problem(pipeline, Json::parse(bytes));
-}
-
 std::string cubin_texts_problem(ops::Pipeline &pipeline, const store::CubinFile &file) {
   std::string why;
   const Json key = parse_bounded_json(file.key, kMaxCubinTextDepth, why);
@@ -146,13 +153,22 @@ bool is_of_architecture(const std::string &environment, std::string_view arch) {
 }
 
 std::string file_problem(ops::Pipeline &pipeline, const std::string &relative, std::string_view bytes) {
-  if (relative.starts_with(fmt::format("{}/cubins/", store::kFormat))) {
+  constexpr const char *kNoName = "no file of this cache has such a name";
+  if (store::is_lock(relative)) return {};
+  if (relative.starts_with(fmt::format("{}/", store::kLocks))) return kNoName;
+  if (relative.starts_with(fmt::format("{}/", store::kCubins))) {
     return store::cubin_problem(relative, bytes,
                                 [&](const store::CubinFile &file) { return cubin_texts_problem(pipeline, file); });
   }
-  if (relative.starts_with(fmt::format("{}/locks/", store::kFormat))) return {};
-  if (relative.ends_with(".json")) return entry_file_problem(pipeline, relative, bytes);
-  return "no file of this cache has such a name";
+  if (relative.ends_with(store::kEntryEnding)) return entry_file_problem(pipeline, relative, bytes);
+  return kNoName;
+}
+
+store::Verdict lookup_verdict(ops::Pipeline &pipeline, const std::string &relative, std::string_view bytes) {
+  if (std::string problem = file_problem(pipeline, relative, bytes); !problem.empty()) return problem;
+  const bool is_entry = relative.ends_with(store::kEntryEnding) && !store::is_lock(relative);
+  const bool is_of_use = !is_entry || current_op(pipeline, Json::parse(bytes).at("key")) != nullptr;
+  return is_of_use ? store::Verdict() : store::Verdict::passed_over();
 }
 
 }  // namespace msj::api

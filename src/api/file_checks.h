@@ -11,8 +11,10 @@ namespace msj::api {
 
 // What is wrong with a file of the cache, by its place below a layer's root and its bytes; "" if nothing.
 [[nodiscard]] std::string file_problem(ops::Pipeline &pipeline, const std::string &relative, std::string_view bytes);
-[[nodiscard]] std::string entry_file_problem(ops::Pipeline &pipeline, const std::string &relative,
-                                             std::string_view bytes);
+// The same, but a sound entry that no lookup of this library takes, of another bucket version or tuning epoch, is
+// passed over: a lower layer may have one that is of use.
+[[nodiscard]] store::Verdict lookup_verdict(ops::Pipeline &pipeline, const std::string &relative,
+                                            std::string_view bytes);
 // Whether a sound cubin file's texts are readable, and the key text that of the specialization that its name is for. A
 // cubin of another version of the library, or of other sources, has a name that this one can't make: it is let pass.
 [[nodiscard]] std::string cubin_texts_problem(ops::Pipeline &pipeline, const store::CubinFile &file);

@@ -34,7 +34,7 @@ std::string inspect_entries(ops::Pipeline &pipeline, std::string_view op, std::s
   Json entries = Json::array();
   // What a lookup would refuse is warned of and left out; `cache verify` lists it.
   const auto check = [&](const std::string &relative, std::string_view text) {
-    return entry_file_problem(pipeline, relative, text);
+    return lookup_verdict(pipeline, relative, text);
   };
   for (const store::EntryFile &file : pipeline.tuner().entries().list(check)) {
     add_entry(entries, file.text, "tuned", op, arch);

@@ -11,7 +11,7 @@ namespace msj {
 using Digest = std::array<std::uint8_t, 32>;
 
 [[nodiscard]] Digest sha256(std::string_view bytes);
-// Two lower-case hex digits a byte, and back.
+// Two lower-case hex digits a byte; and back, from an even number of such digits and nothing else.
 [[nodiscard]] std::string to_hex(std::string_view bytes);
 [[nodiscard]] std::string from_hex(std::string_view hex);
 

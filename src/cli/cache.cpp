@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <array>
 #include <charconv>
 #include <memory>
 
@@ -15,11 +16,11 @@
 namespace msj::cli {
 namespace {
 
-enum class Action : std::uint8_t { path, verify, prune, clear, exporting, importing };
+struct Action;
 
 struct CacheOptions {
   bool json = false;
-  Action action = Action::path;
+  const Action *action = nullptr;
   std::string file;
   std::string op;
   std::string arch;
@@ -99,58 +100,56 @@ std::string import_text(const Json &document) {
                      document.at("kept").get<std::int64_t>(), document.at("problems").size());
 }
 
-std::string library_json(const CacheOptions &options, const maxsim_jit::Context &context) {
-  switch (options.action) {
-    case Action::path:
-      return context.cache(MSJ_CACHE_PATH);
-    case Action::verify:
-      return context.cache(MSJ_CACHE_VERIFY);
-    case Action::prune:
-      return context.cache(MSJ_CACHE_PRUNE);
-    case Action::clear:
-      return context.cache(MSJ_CACHE_CLEAR);
-    case Action::exporting:
-      return context.cache_export(options.file, options.op, options.arch);
-    case Action::importing:
-      break;
-  }
+struct Action {
+  std::string_view name;
+  const char *help;
+  std::string (*json)(const CacheOptions &, const maxsim_jit::Context &);
+  std::string (*text)(const Json &);  // for people
+};
+
+template <std::int32_t action>
+std::string acted(const CacheOptions &, const maxsim_jit::Context &context) {
+  return context.cache(action);
+}
+
+std::string exported(const CacheOptions &options, const maxsim_jit::Context &context) {
+  return context.cache_export(options.file, options.op, options.arch);
+}
+
+std::string imported(const CacheOptions &options, const maxsim_jit::Context &context) {
   return context.cache_import(options.file);
 }
 
-std::string text_of(Action action, const Json &document) {
-  switch (action) {
-    case Action::path:
-      return path_text(document);
-    case Action::verify:
-      return verify_text(document);
-    case Action::prune:
-      return prune_text(document);
-    case Action::clear:
-      return clear_text(document);
-    case Action::exporting:
-      return export_text(document);
-    case Action::importing:
-      break;
-  }
-  return import_text(document);
-}
+constexpr std::string_view kExport = "export";
+constexpr std::string_view kImport = "import";
+constexpr std::array kActions = {
+    Action{"path", "print the cache's directories, the writable one first", acted<MSJ_CACHE_PATH>, path_text},
+    Action{"verify", "check every file; exit 1 if one is no valid entry or cubin", acted<MSJ_CACHE_VERIFY>,
+           verify_text},
+    Action{"prune", "remove from the writable directory what no lookup takes, and cubins above the size cap",
+           acted<MSJ_CACHE_PRUNE>, prune_text},
+    Action{"clear", "remove every entry and cubin from the writable directory", acted<MSJ_CACHE_CLEAR>, clear_text},
+    Action{kExport, "write every valid entry and cubin to a tar file", exported, export_text},
+    Action{kImport, "take the valid entries and cubins of such a file, from someone you trust: cubins are code",
+           imported, import_text},
+};
 
 int run_cache(const CacheOptions &options, const std::vector<OpInfo> &ops, Console &console) {
   if (!options.op.empty()) static_cast<void>(find_op(ops, options.op));
   if (!options.arch.empty()) check_arch(options.arch);
   const maxsim_jit::Context context = make_context(console);
-  const Json document = parse_library_json(library_json(options, context));
+  const Json document = parse_library_json(options.action->json(options, context));
   if (document.at("layers").empty()) {
     failure("there is no cache directory: set MAXSIM_JIT_CACHE_DIR, or HOME to an absolute path");
   }
-  const bool is_export = options.action == Action::exporting;
+  const bool is_export = options.action->name == kExport;
   if (is_export && document.value("entries", 0) + document.value("cubins", 0) == 0) {
     console.note("no such entry or cubin is cached; the archive is empty");
   }
   if (options.json) {
     print_json(document);
   } else {
-    print_text(text_of(options.action, document));
+    print_text(options.action->text(document));
   }
   return document.value("problems", Json::array()).empty() ? kExitOk : kExitFailed;
 }
@@ -162,24 +161,16 @@ Command add_cache(CLI::App &app, const std::vector<OpInfo> &ops, Console &consol
   CLI::App *command = app.add_subcommand(
       "cache", "The cache on disk: where it is, whether it is sound, tidying it, carrying it elsewhere");
   command->require_subcommand(1);
-  const auto add_action = [&](const char *name, const char *what, Action action) {
-    CLI::App *sub = command->add_subcommand(name, what);
+  for (const Action &action : kActions) {
+    CLI::App *sub = command->add_subcommand(std::string(action.name), action.help);
     sub->add_flag("--json", options->json, "one JSON object on stdout (maxsim-jit/cache/1)");
-    sub->callback([options, action] { options->action = action; });
-    return sub;
-  };
-  add_action("path", "print the cache's directories, the writable one first", Action::path);
-  add_action("verify", "check every file; exit 1 if one is no valid entry or cubin", Action::verify);
-  add_action("prune", "remove from the writable directory what no lookup takes, and cubins above the size cap",
-             Action::prune);
-  add_action("clear", "remove every entry and cubin from the writable directory", Action::clear);
-  CLI::App *exporting = add_action("export", "write every valid entry and cubin to a tar file", Action::exporting);
+    sub->callback([options, &action] { options->action = &action; });
+  }
+  CLI::App *exporting = command->get_subcommand(std::string(kExport));
   exporting->add_option("FILE", options->file, "the tar file to write")->required();
   exporting->add_option("--op", options->op, "only of this op");
   exporting->add_option("--arch", options->arch, "only of this architecture, as in sm_90a");
-  CLI::App *importing =
-      add_action("import", "take the valid entries and cubins of such a file, from someone you trust: cubins are code",
-                 Action::importing);
+  CLI::App *importing = command->get_subcommand(std::string(kImport));
   importing->add_option("FILE", options->file, "the tar file to read")->required();
   return {command, [options, &ops, &console] { return run_cache(*options, ops, console); }};
 }

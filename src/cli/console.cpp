@@ -49,12 +49,6 @@ void Console::log(std::int32_t level, std::string_view message) {
   if (level >= MSJ_LOG_INFO && !verbose_) return;
   const std::scoped_lock lock(mutex_);
   write_line(fmt::format("{}{}", level_name(level), message));
-  has_warned_ = has_warned_ || level == MSJ_LOG_WARNING;
-}
-
-bool Console::has_warned() {
-  const std::scoped_lock lock(mutex_);
-  return has_warned_;
 }
 
 void Console::progress(std::string_view what, std::int64_t done, std::int64_t total) {

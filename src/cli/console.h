@@ -28,7 +28,6 @@ class Console {
   // All of these may be called from any thread.
   void note(std::string_view sentence);
   void log(std::int32_t level, std::string_view message);  // MSJ_LOG_*; info and debug only when verbose
-  [[nodiscard]] bool has_warned();                         // whether any warning was logged
   void progress(std::string_view what, std::int64_t done, std::int64_t total);
   void clear_bar();
 
@@ -43,7 +42,6 @@ class Console {
   std::mutex mutex_;  // guards what follows and the stream
   std::string bar_;   // as drawn; "" where none is
   std::chrono::steady_clock::time_point last_line_{};
-  bool has_warned_ = false;
 };
 
 }  // namespace msj::cli

@@ -155,10 +155,9 @@ std::string kept_text(const Json &kept) {
   return fmt::format("kept {} of {} cubins and entries; each of the others will be made again", files, files + failed);
 }
 
-// A cache that can't be used is said by the library when it meets it (but not where MAXSIM_JIT_LOG has no warnings),
-// and not again here.
+// What the library's log has said when it happened is not said again.
 void note_not_kept(const Json &kept, Console &console) {
-  if (kept.at("failed") == 0 || (kept.at("logged") == true && console.has_warned())) return;
+  if (kept.at("failed") == 0 || kept.at("logged") == true) return;
   console.note(fmt::format("{}: {}", kept_text(kept), kept.at("problem").get<std::string>()));
 }
 

@@ -6,6 +6,7 @@
 #include <array>
 #include <cerrno>
 #include <filesystem>
+#include <type_traits>
 #include <utility>
 
 #include "base/error.h"
@@ -127,7 +128,7 @@ class Importer {
     for (TarReader whole = archive_.reader(); whole.next().has_value();) {
     }
     TarReader reader = archive_.reader();
-    while (const auto member = reader.next()) {
+    while (const auto member = again([&] { return reader.next(); })) {
       if (std::string problem = take(reader, *member); !problem.empty()) {
         imported_.refused.push_back({member->path, std::move(problem)});
       }
@@ -136,6 +137,18 @@ class Importer {
   }
 
  private:
+  [[nodiscard]] std::int64_t taken() const { return imported_.entries + imported_.cubins; }
+
+  // What was read to its end a moment ago may be cut, changed or unreadable by now: then some files are in the cache.
+  template <typename Read>
+  std::invoke_result_t<Read> again(const Read &read) const {
+    try {
+      return read();
+    } catch (const Error &error) {
+      throw_error(error.status(), "{}; {} of its files were imported before", error.what(), taken());
+    }
+  }
+
   // Why it is refused; "" if it is not.
   std::string take(const TarReader &reader, const TarMember &member) {
     const std::string &relative = member.path;
@@ -147,8 +160,8 @@ class Importer {
     if (member.size > static_cast<std::uint64_t>(kMaxFileBytes)) {
       return fmt::format("has {} bytes; at most {} are accepted", member.size, kMaxFileBytes);
     }
-    const std::string bytes = reader.contents(member);
-    std::string problem = importing_.check(relative, bytes);
+    const std::string bytes = again([&] { return reader.contents(member); });
+    std::string problem = importing_.check(relative, bytes).problem;
     if (problem.empty() && !is_there(relative, bytes)) keep(relative, bytes);
     return problem;
   }
@@ -162,7 +175,10 @@ class Importer {
       ++imported_.identical;
       return true;
     }
-    if (!importing_.obsolete(relative, *own).empty() && importing_.obsolete(relative, bytes).empty()) return false;
+    const auto is_obsolete = [&](std::string_view text) {
+      return !importing_.obsolete(relative, text).problem.empty();
+    };
+    if (is_obsolete(*own) && !is_obsolete(bytes)) return false;
     ++imported_.kept;
     return true;
   }
@@ -170,8 +186,7 @@ class Importer {
   void keep(const std::string &relative, const std::string &bytes) {
     std::string why;
     if (!root_.publish(relative, bytes, &why)) {
-      const std::int64_t before = imported_.entries + imported_.cubins;
-      throw_error(MSJ_ERROR_IO, "{} can't be imported further, after {} of its files: {}", file_, before, why);
+      throw_error(MSJ_ERROR_IO, "{} can't be imported further, after {} of its files: {}", file_, taken(), why);
     }
     ++(is_entry(relative) ? imported_.entries : imported_.cubins);
     imported_.bytes += static_cast<std::int64_t>(bytes.size());
@@ -192,7 +207,7 @@ Exported export_archive(CacheRoot &root, const std::string &file, const Exportin
   const Opened folder = open_parent(files, file, target);
   NewFile archive(files, folder, kArchiveMode);
   const auto written = [&](const Published &result) {
-    if (!result.done && !result.problem.empty()) refuse_writing(file, result.problem);
+    if (!result.done && !result.problem.empty()) throw_error(MSJ_ERROR_IO, "{} {}", file, result.problem);
   };
   written(archive.failure());
   TarWriter tar([&](std::string_view bytes) {
@@ -203,7 +218,7 @@ Exported export_archive(CacheRoot &root, const std::string &file, const Exportin
   for (const std::string &relative : root.list(std::string(kFormat))) {
     if (!is_kept_file(relative)) continue;
     const auto check = [&](std::string_view bytes) { return exporting.check(relative, bytes); };
-    const auto bytes = root.read(relative, nullptr, {.check = check});
+    const auto bytes = root.read(relative, nullptr, {.check = check, .or_passed_over = true});
     if (!bytes || !exporting.is_wanted(relative, *bytes)) continue;
     tar.add(relative, *bytes);
     ++(is_entry(relative) ? exported.entries : exported.cubins);

@@ -15,7 +15,8 @@
 namespace msj::store {
 
 struct Exporting {
-  PlacedCheck check;  // what fails it is left out with one warning, and a lower layer is asked
+  PlacedCheck
+      check;  // what fails it is left out with one warning, and a lower layer is asked, as for what it passes over
   std::function<bool(const std::string &relative, std::string_view bytes)> is_wanted;
 };
 
@@ -25,13 +26,14 @@ struct Exported {
   std::int64_t bytes = 0;  // of both
 };
 
-// Of each relative path the first valid file of all layers, as a lookup finds it, in order of path; "v1/…" in the
-// archive. The same files give the same bytes. The archive appears whole at `file` or not at all, over what was there.
+// Of each relative path the first valid file of all layers, as a lookup finds it (what the check passes over where
+// there is no other), in order of path; "v1/…" in the archive. The same files give the same bytes. The archive appears
+// whole at `file` or not at all, over what was there.
 [[nodiscard]] Exported export_archive(CacheRoot &root, const std::string &file, const Exporting &exporting);
 
 struct Importing {
   PlacedCheck check;     // what fails it is refused
-  PlacedCheck obsolete;  // why no lookup takes a file that passes the check; "": one may
+  PlacedCheck obsolete;  // its problem is why no lookup takes a file that passes the check; "": one may
 };
 
 struct Imported {
@@ -48,8 +50,9 @@ struct Imported {
 };
 
 // Publishes the valid members in the writable layer, but over no valid file, unless that one is obsolete and the new
-// one is not. The whole archive is checked to be one first. Directories and lock files in it are passed over; whatever
-// else is no valid entry or cubin at its place is refused. A file that can't be kept ends it with an Error.
+// one is not. The whole archive is checked to be one first; where it is none any more on the second reading, the Error
+// says how many files were taken before. Directories and lock files in it are passed over; whatever else is no valid
+// entry or cubin at its place is refused. A file that can't be kept ends it with an Error.
 [[nodiscard]] Imported import_archive(CacheRoot &root, const std::string &file, const Importing &importing);
 
 }  // namespace msj::store

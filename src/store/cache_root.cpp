@@ -48,7 +48,8 @@ CacheRoot::CacheRoot(const Settings &settings, std::shared_ptr<Files> files, Log
       home_(settings.home),
       files_(std::move(files)),
       log_(log),
-      limit_bytes_(settings.cache_limit_bytes) {
+      limit_bytes_(settings.cache_limit_bytes),
+      warns_(settings.log_level != "off" && settings.log_level != "error") {
   if (!settings.cache_dir.empty()) layers_.push_back({settings.cache_dir, true});
   for (const std::string &directory : settings.read_only_dirs) layers_.push_back({directory, false});
 }
@@ -149,39 +150,46 @@ std::vector<CacheRoot::ExaminedLayer> CacheRoot::examine_layers() {
 
 // ---- reading -------------------------------------------------------------------------------------------------------
 
-std::optional<std::string> CacheRoot::read_from(const Layer &layer, const std::string &relative,
-                                                const Reading &reading) {
+std::optional<CacheRoot::Read> CacheRoot::read_from(const Layer &layer, const std::string &relative,
+                                                    const Reading &reading) {
   const Opened folder = open_folder(layer, parent_of(relative), Missing::leave);
   if (!folder) {
     not_used(folder);
     return std::nullopt;
   }
   Opened file = advised(layer.writable, open_file(*files_, folder, std::string(name_of(relative)), O_RDONLY));
-  std::string bytes;
-  if (file) file.problem = read_all(*files_, file, bytes);
-  if (file && file.problem.empty() && reading.check) file.problem = reading.check(bytes);
+  Read read;
+  if (file) file.problem = read_all(*files_, file, read.bytes);
+  if (file && file.problem.empty() && reading.check) {
+    Verdict verdict = reading.check(read.bytes);
+    file.problem = std::move(verdict.problem);
+    read.is_passed_over = verdict.is_passed_over;
+  }
   if (!file || !file.problem.empty()) {
     if (!file.problem.empty()) not_used(file);
     return std::nullopt;
   }
+  if (read.is_passed_over) return read;
   // Where the time can't be set, the file only seems older than it is.
   if (reading.is_use && layer.writable) {
     (void)files_->touch(file.handle.get());
-    know(relative, bytes.size(), false);
+    know(relative, read.bytes.size(), false);
   }
-  return bytes;
+  return read;
 }
 
 std::optional<std::string> CacheRoot::read(const std::string &relative, std::string *path, const Reading &reading) {
   if (!stays_below(relative)) return std::nullopt;
+  std::optional<std::string> bytes;
   for (const Layer &layer : layers_) {
     if (reading.only_writable && !layer.writable) break;
-    std::optional<std::string> bytes = read_from(layer, relative, reading);
-    if (!bytes) continue;
+    std::optional<Read> read = read_from(layer, relative, reading);
+    if (!read || (read->is_passed_over && (bytes || !reading.or_passed_over))) continue;
+    bytes = std::move(read->bytes);
     if (path != nullptr) *path = join(layer.path, relative);
-    return bytes;
+    if (!read->is_passed_over) break;
   }
-  return std::nullopt;
+  return bytes;
 }
 
 std::vector<std::string> CacheRoot::list(const std::string &relative_dir) {
@@ -231,7 +239,7 @@ void CacheRoot::forget(const std::string &relative) {
 CacheRoot::Kept CacheRoot::kept() {
   std::unique_lock lock(kept_mutex_);
   const bool is_wanted = !writable_problem_.empty() || (!layers_.empty() && layers_.front().writable);
-  Kept kept = {0, failed_, first_problem_, failed_ > 0 && is_wanted};
+  Kept kept = {0, failed_, first_problem_, failed_ > 0 && is_wanted && warns_};
   const std::map<std::string, Known> known = known_;  // before the disk: what is published meanwhile is not missed
   lock.unlock();
   if (known.empty()) return kept;
@@ -366,17 +374,16 @@ void CacheRoot::verify_layer(const Layer &layer, std::vector<Found> &found, std:
     std::string bytes;
     if (file) file.problem = read_all(*files_, file, bytes);
     if (file.problem.empty() && is_lock(visit.relative)) return;
-    if (file.problem.empty()) file.problem = check(visit.relative, bytes);
+    if (file.problem.empty()) file.problem = check(visit.relative, bytes).problem;
     found.push_back({file.path, file.problem});
   };
   const auto left = [&](const Visit &visit) {
     if (has_our_ending(visit.name) || is_lock(visit.relative))
       found.push_back({visit.path(), "is a directory, not a file"});
   };
-  Opened root = open_folder(layer, {}, layer.writable ? Missing::create : Missing::leave);  // as the first use will
+  Opened root = open_folder(layer, {}, layer.writable ? Missing::ask : Missing::leave);
   if (!root) {
     const auto is_same = [&](const Found &other) { return other.is_root && other.path == root.path; };
-    if (layer.writable && root.absent()) root.problem = "can't be made";
     if (!root.absent() && std::ranges::none_of(found, is_same)) found.push_back({root.path, root.problem, true});
     return;
   }

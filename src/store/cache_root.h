@@ -11,7 +11,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -24,6 +23,7 @@
 
 #include "base/log.h"
 #include "base/settings.h"
+#include "store/check.h"
 #include "store/files.h"
 #include "store/kind.h"
 #include "store/lock.h"
@@ -32,9 +32,6 @@
 #include "store/trust.h"
 
 namespace msj::store {
-
-// What is wrong with a file's bytes, in one sentence; "" if they are right.
-using Check = std::function<std::string(std::string_view bytes)>;
 
 class CacheRoot {
  public:
@@ -46,9 +43,10 @@ class CacheRoot {
   [[nodiscard]] const std::string &writable();
 
   struct Reading {
-    Check check = {};            // what fails it is a miss with one warning, and the next layer is asked
-    bool is_use = false;         // refreshes the file's time, for eviction, where it is in the writable layer
-    bool only_writable = false;  // the read-only layers are not asked
+    Check check = {};             // what fails it is a miss with one warning, and the next layer is asked
+    bool or_passed_over = false;  // what the check passes over will do where no layer has better
+    bool is_use = false;          // refreshes the file's time, for eviction, where it is in the writable layer
+    bool only_writable = false;   // the read-only layers are not asked
   };
   // A file at `relative` (below the root, e.g. "v1/cubins/ab/….cubin") from the first layer in which it exists, is
   // trusted and passes the check. `path` receives where it was found.
@@ -66,7 +64,7 @@ class CacheRoot {
     std::int64_t files = 0;   // published, and still there
     std::int64_t failed = 0;  // that could not be published, or were published or used and are gone again
     std::string problem;      // the first failure's: where, and why; else what is known of those that are gone
-    bool logged = false;      // whether a warning of it was logged too
+    bool logged = false;      // whether the log has had a warning of what could not be published
   };
   [[nodiscard]] Kept kept();  // by this object so far; looks at the disk
 
@@ -80,9 +78,9 @@ class CacheRoot {
     std::string problem;   // "" for a file that is right
     bool is_root = false;  // no file: a layer's root, none of whose files can be used
   };
-  // Every file of every layer: trust first, then `check` on its relative path and bytes ("" if valid). Temporaries
-  // appear only as leftovers of an hour or more; lock files and roots only if they are wrong. The writable root is made
-  // where it is missing, as the first use would: one that can't be is wrong.
+  // Every file of every layer: trust first, then `check` on its relative path and bytes. Temporaries
+  // appear only as leftovers of an hour or more; lock files and roots only if they are wrong. Nothing is made: a
+  // writable root that is missing is wrong only if the first use could not make it.
   [[nodiscard]] std::vector<Found> verify(const PlacedCheck &check);
   // Removes everything of ours below the writable layer's root (v1/), nothing else; returns the files removed. A lock
   // that is held stays.
@@ -122,8 +120,11 @@ class CacheRoot {
   };
 
   [[nodiscard]] Opened open_folder(const Layer &layer, std::string_view relative, Missing missing);
-  [[nodiscard]] std::optional<std::string> read_from(const Layer &layer, const std::string &relative,
-                                                     const Reading &reading);
+  struct Read {
+    std::string bytes;
+    bool is_passed_over = false;
+  };
+  [[nodiscard]] std::optional<Read> read_from(const Layer &layer, const std::string &relative, const Reading &reading);
   [[nodiscard]] const Layer *writable_layer();
   [[nodiscard]] std::string publish_problem(const std::string &relative, std::string_view bytes);
   using Place = std::pair<dev_t, ino_t>;  // of a directory, by whatever path it was reached
@@ -140,6 +141,7 @@ class CacheRoot {
   std::shared_ptr<Files> files_;
   Log &log_;
   std::int64_t limit_bytes_;
+  bool warns_;  // whether the log takes warnings
   const std::string none_;
   struct Known {
     std::int64_t bytes = 0;

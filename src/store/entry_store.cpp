@@ -48,8 +48,8 @@ std::vector<EntryFile> EntryStore::list(const PlacedCheck &check) {
   for (const std::string &relative : root_.list(std::string(kFormat))) {
     std::optional<EntryFile> file = parse_path(relative);
     if (!file) continue;
-    const auto placed = [&](std::string_view bytes) { return check ? check(relative, bytes) : std::string(); };
-    std::optional<std::string> text = root_.read(relative, &file->path, {.check = placed, .is_use = false});
+    const auto placed = [&](std::string_view bytes) { return check ? check(relative, bytes) : Verdict(); };
+    std::optional<std::string> text = root_.read(relative, &file->path, {.check = placed, .or_passed_over = true});
     if (!text) continue;
     file->text = std::move(*text);
     files.push_back(std::move(*file));

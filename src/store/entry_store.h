@@ -2,13 +2,13 @@
 // is tune/entry.h's business; this is reading, trust and publishing.
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/log.h"
 #include "store/cache_root.h"
+#include "store/check.h"
 
 namespace msj::store {
 
@@ -25,14 +25,13 @@ class EntryStore {
  public:
   EntryStore(CacheRoot &root, Log &log) : root_(root), log_(log) {}
   // From the first layer that has a trusted file of that name that passes `check` (none: any text does). What fails it
-  // is a miss with one warning, and does not hide a valid entry of a lower layer.
+  // is a miss with one warning, what it passes over one without; neither hides an entry of a lower layer.
   [[nodiscard]] std::optional<EntryFile> load(const std::string &environment, const std::string &op,
                                               const std::string &key, const Check &check = {});
   // Publishes into the writable layer, over whatever is there; failing is one warning.
   void save(const EntryFile &file);
-  // All layers, in order of path; an upper layer's valid file hides a lower one. The check sees the path below the
-  // layer's root, too; what fails it is left out with one warning.
-  using PlacedCheck = std::function<std::string(const std::string &relative, std::string_view text)>;
+  // All layers, in order of path; an upper layer's file hides a lower one, as in `load`. What fails the check is left
+  // out with one warning; what it passes over is in the list where no layer has another of that path.
   [[nodiscard]] std::vector<EntryFile> list(const PlacedCheck &check = {});
 
  private:

@@ -113,6 +113,13 @@ class RealFiles final : public Files {
   int may_write(int directory) override {
     return result_of([&] { return ::faccessat(directory, ".", W_OK | X_OK, AT_EACCESS); });
   }
+  // Some file systems, such as /proc, let root write a directory and yet take no name in it; only giving one tells.
+  // Linux makes no hard link to a directory anywhere (EPERM), but says first what is wrong with the new name's place.
+  int may_make(int directory, const std::string &name) override {
+    if (const int denied = may_write(directory); denied < 0) return denied;
+    const int error = result_of([&] { return ::linkat(directory, ".", directory, name.c_str(), 0); });
+    return error == -EPERM || error == -EEXIST || error == -ENOSYS ? 0 : error;
+  }
   int lock(int descriptor, int operation) override {
     return result_of([&] { return ::flock(descriptor, operation); });
   }

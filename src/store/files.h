@@ -34,10 +34,11 @@ class Files {
   virtual int rename(int directory, const std::string &from, const std::string &to) = 0;
   virtual int remove(int directory, const std::string &name) = 0;
   virtual int remove_directory(int directory, const std::string &name) = 0;
-  virtual int touch(int descriptor) = 0;                // modification and access time: now
-  virtual int may_write(int directory) = 0;             // 0 if this user can make files in it
-  virtual int lock(int descriptor, int operation) = 0;  // flock
-  [[nodiscard]] virtual uid_t user() = 0;               // the effective one
+  virtual int touch(int descriptor) = 0;                             // modification and access time: now
+  virtual int may_write(int directory) = 0;                          // 0 if this user can make files in it
+  virtual int may_make(int directory, const std::string &name) = 0;  // as making it would say, but nothing is made
+  virtual int lock(int descriptor, int operation) = 0;               // flock
+  [[nodiscard]] virtual uid_t user() = 0;                            // the effective one
 };
 
 [[nodiscard]] std::shared_ptr<Files> real_files();

@@ -12,9 +12,11 @@ inline constexpr std::string_view kCubinEnding = ".cubin";
 inline constexpr std::string_view kEntryEnding = ".json";
 
 [[nodiscard]] bool has_our_ending(std::string_view name);  // that of an entry or a cubin
-[[nodiscard]] bool is_lock(std::string_view relative);     // where locks lie
-[[nodiscard]] bool is_kept_file(
-    std::string_view relative);                         // an entry or a cubin, by its ending: no lock, no temporary
-[[nodiscard]] bool is_ours(std::string_view relative);  // any of them: what `cache clear` removes
+// By its place: locks lie right below kLocks, and nothing lies deeper.
+[[nodiscard]] bool is_lock(std::string_view relative);
+// An entry or a cubin, by its ending: no lock, no temporary.
+[[nodiscard]] bool is_kept_file(std::string_view relative);
+// Any of them: what `cache clear` removes.
+[[nodiscard]] bool is_ours(std::string_view relative);
 
 }  // namespace msj::store

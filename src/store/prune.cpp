@@ -55,7 +55,8 @@ class Pruner {
       const bool is_too_large = file.status.st_size > kMaxFileBytes;
       return is_too_large ? remove(visit, problem) : leave(file.path, problem);
     }
-    if (std::string reason = pruning_.reason(visit.relative, bytes); !reason.empty()) remove(visit, reason);
+    const std::string reason = pruning_.reason(visit.relative, bytes).problem;
+    if (!reason.empty()) remove(visit, reason);
   }
 
   // Whatever lies at a name of ours; others are for their owner to remove.

@@ -2,23 +2,20 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "store/check.h"
 #include "store/trust.h"
 
 namespace msj::store {
-
-// What is wrong with a file's bytes at that place below a layer's root, in one sentence; "" if they are right.
-using PlacedCheck = std::function<std::string(const std::string &relative, std::string_view bytes)>;
 
 // Why a temporary is listed or removed.
 inline constexpr std::string_view kLeftover = "is a leftover: the temporary of an interrupted write";
 
 struct Pruning {
-  PlacedCheck reason;  // why a file that can be trusted and read is to go; "": it stays
+  PlacedCheck reason;  // its problem is why a file that can be trusted and read is to go; "": it stays
   std::int64_t limit_bytes;
 };
 

@@ -25,8 +25,10 @@ std::string temporary_name() {
   return fmt::format("{}{}-{:016x}", kTemporaryPrefix, ::getpid(), word);
 }
 
-Published failed(std::string_view what, int error) {
-  return {false, fmt::format("{}: {}", what, error_text(error)), std::abs(error)};
+// `step`: what was at work, where more than the error is needed to look into it.
+Published failed(int error, std::string_view step = {}) {
+  const std::string on = step.empty() ? std::string() : fmt::format(" (on {})", step);
+  return {false, fmt::format("can't be written{}: {}", on, error_text(error)), std::abs(error)};
 }
 
 int write_all(Files &files, int descriptor, std::string_view bytes) {
@@ -51,7 +53,7 @@ int rename_over(Files &files, int directory, const std::string &temporary, const
 Published sync_directory(Files &files, const Opened &folder) {
   const int error = files.sync(folder.handle.get());
   if (error == 0 || error == -EINVAL || error == -EOPNOTSUPP) return {true, {}, 0};
-  Published result = failed("syncing a directory", error);
+  Published result = failed(error, "fsync of its directory");
   result.done = true;
   return result;
 }
@@ -63,7 +65,7 @@ NewFile::NewFile(Files &files, const Opened &folder, mode_t mode)
   const int descriptor = files.open(folder.handle.get(), temporary_, O_WRONLY | O_CREAT | O_EXCL, mode);
   if (descriptor < 0) {
     temporary_.clear();
-    failure_ = failed("making a file", descriptor);
+    failure_ = failed(descriptor);
     return;
   }
   handle_ = Handle(files, descriptor);
@@ -76,16 +78,16 @@ NewFile::~NewFile() {
 
 void NewFile::write(std::string_view bytes) {
   if (!failure_.problem.empty()) return;
-  if (const int error = write_all(files_, handle_.get(), bytes); error < 0) failure_ = failed("writing a file", error);
+  if (const int error = write_all(files_, handle_.get(), bytes); error < 0) failure_ = failed(error);
 }
 
 // Each may be the one that reports a full disk.
 void NewFile::seal() {
   if (!failure_.problem.empty()) return;
   if (const int error = files_.sync(handle_.get()); error < 0) {
-    failure_ = failed("syncing a file", error);
+    failure_ = failed(error, "fsync");
   } else if (const int not_closed = handle_.close(); not_closed < 0) {
-    failure_ = failed("closing a file", not_closed);
+    failure_ = failed(not_closed, "close");
   }
 }
 
@@ -93,13 +95,13 @@ Published NewFile::put_in_place(const std::string &name) {
   seal();
   if (!failure_.problem.empty()) return failure_;
   const int renamed = rename_over(files_, folder_.handle.get(), temporary_, name);
-  if (renamed < 0) return failure_ = failed("renaming a file", renamed);
+  if (renamed < 0) return failure_ = failed(renamed, "rename");
   temporary_.clear();
   return sync_directory(files_, folder_);
 }
 
 Published publish_file(Files &files, const Opened &folder, const std::string &name, std::string_view bytes) {
-  if (static_cast<std::int64_t>(bytes.size()) > kMaxFileBytes) return failed("keeping a file", EFBIG);
+  if (static_cast<std::int64_t>(bytes.size()) > kMaxFileBytes) return failed(EFBIG);
   NewFile file(files, folder, kFileMode);
   file.write(bytes);
   return file.put_in_place(name);

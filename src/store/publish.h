@@ -13,8 +13,10 @@ namespace msj::store {
 
 struct Published {
   bool done = false;
-  std::string problem;  // what failed, even where the file is in place (a directory that could not be synced)
-  int error = 0;        // its errno
+  // Follows the path in a sentence: "can't be written: No space left on device". Told even where the file is in place,
+  // of a directory that could not be synced.
+  std::string problem;
+  int error = 0;  // its errno
 };
 
 // A file that is written piece by piece. The temporary is gone with the object, unless it has got its name or the

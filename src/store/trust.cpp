@@ -64,8 +64,9 @@ std::string directory_problem(const struct stat &status, uid_t user) {
   return S_ISDIR(status.st_mode) ? ownership_problem(status, user) : "is " + kind_of(status.st_mode);
 }
 
-// Makes a directory that may have appeared meanwhile; 0 or −errno.
-int make_directory(Files &files, int parent, const std::string &name) {
+// Makes a directory that may have appeared meanwhile, or asks whether it could be made; 0 or −errno.
+int make_directory(Files &files, int parent, const std::string &name, Missing missing) {
+  if (missing == Missing::ask) return files.may_make(parent, name);
   const int made = files.make_directory(parent, name, kDirectoryMode);
   return made == -EEXIST ? 0 : made;
 }
@@ -104,8 +105,8 @@ class Approach {
     const std::string name = rest_.front();
     const std::string path = join(at_.path, name);
     int descriptor = files_.open(at_.handle.get(), name, O_PATH, 0);
-    if (descriptor == -ENOENT && missing_ == Missing::create) {
-      const int made = make_directory(files_, at_.handle.get(), name);
+    if (descriptor == -ENOENT && missing_ != Missing::leave) {
+      const int made = make_directory(files_, at_.handle.get(), name, missing_);
       if (made < 0) return refused(path, "can't be made: " + error_text(made), made);
       descriptor = files_.open(at_.handle.get(), name, O_PATH, 0);
     }
@@ -150,7 +151,7 @@ std::string ownership_problem(const struct stat &status, uid_t user) {
 }
 
 Opened open_root(Files &files, const std::string &path, Missing missing, const std::string &existing) {
-  if (missing == Missing::create && !existing.empty()) {
+  if (missing != Missing::leave && !existing.empty()) {
     const int found = files.open(AT_FDCWD, join(existing, "."), O_PATH | O_DIRECTORY, 0);
     if (found < 0) return refused(existing, "can't be opened: " + error_text(found), found);
     const Handle closed_at_once(files, found);
@@ -162,8 +163,8 @@ Opened open_directory(Files &files, const Opened &parent, const std::string &nam
   const std::string path = name == "." ? parent.path : join(parent.path, name);
   const int directory = parent.handle.get();
   int descriptor = files.open(directory, name, O_RDONLY | O_DIRECTORY, 0);
-  if (descriptor == -ENOENT && missing == Missing::create) {
-    const int made = make_directory(files, directory, name);
+  if (descriptor == -ENOENT && missing != Missing::leave) {
+    const int made = make_directory(files, directory, name, missing);
     if (made < 0) return refused(path, "can't be made: " + error_text(made), made);
     descriptor = files.open(directory, name, O_RDONLY | O_DIRECTORY, 0);
   }

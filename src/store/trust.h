@@ -27,12 +27,15 @@ struct Opened {
   [[nodiscard]] bool absent() const { return !handle && problem.empty(); }  // nothing is there: no reason to warn
 };
 
-enum class Missing : std::uint8_t { leave, create };
+// What to do about a directory that is not there. `ask`: makes nothing; it is absent where it could be made, else
+// refused as by `create`. That a disk is full shows only on making.
+enum class Missing : std::uint8_t { leave, ask, create };
 
 // "" if it belongs to `user` or root and nobody else can write it, else why not.
 [[nodiscard]] std::string ownership_problem(const struct stat &status, uid_t user);
 
-// The cache root at an absolute path. `create`: with its parents, 0700, but nothing of `existing` or above it.
+// The cache root at an absolute path. `create` and `ask`: with its parents, 0700, but nothing of `existing` or above
+// it.
 [[nodiscard]] Opened open_root(Files &files, const std::string &path, Missing missing,
                                const std::string &existing = {});
 // A directory by name, and by relative path, below the root.

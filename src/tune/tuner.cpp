@@ -35,6 +35,10 @@ bool is_environment_of(std::string_view environment, const cuda::Architecture &a
   return gpu.empty() || starts_as(std::string(gpu)) || starts_as(fmt::format("NVIDIA {}", gpu));
 }
 
+std::string library_version() {
+  return fmt::format("{}.{}.{}", MSJ_VERSION_MAJOR, MSJ_VERSION_MINOR, MSJ_VERSION_PATCH);
+}
+
 std::shared_ptr<const Resolution> resolution(ConfigPair configs, Source source) {
   return std::make_shared<const Resolution>(Resolution{std::move(configs), source});
 }
@@ -96,10 +100,10 @@ std::optional<ConfigPair> Tuner::usable_configs(std::string_view text, const Aut
   }
   for (const Layout layout : kLayouts) {
     const TileConfig &config = entry->configs.of(layout);
+    const bool is_candidate = space(key.op()).contains(config, key.dtypes().all().front(), layout);
+    if (!is_candidate && entry->provenance.library_version != library_version()) return std::nullopt;
     std::string problem = admission_problem(key, config, layout, limits);
-    if (problem.empty() && !space(key.op()).contains(config, key.dtypes().all().front(), layout)) {
-      problem = "it is no candidate any more";
-    }
+    if (problem.empty() && !is_candidate) problem = "it is no candidate any more";
     if (problem.empty()) continue;
     why = fmt::format("its config for {} ({}) can't run: {}", name(layout), to_string(config), problem);
     return std::nullopt;
@@ -110,13 +114,14 @@ std::optional<ConfigPair> Tuner::usable_configs(std::string_view text, const Aut
 Tuner::Found Tuner::find_tuned(const AutotuneKey &key, const cuda::DeviceInfo &device) {
   const std::string environment = device.environment();
   std::optional<ConfigPair> configs;
-  const store::Check check = [&](std::string_view text) {
+  const auto check = [&](std::string_view text) {
     std::string why;
     configs = usable_configs(text, key, environment, device.limits, why);
-    return why.empty() ? why : "is no autotune entry for this key: " + why;
+    if (configs) return store::Verdict();
+    return why.empty() ? store::Verdict::passed_over() : store::Verdict("is no autotune entry for this key: " + why);
   };
   const auto file = entries_.load(environment, std::string(key.op().name), key.text(), check);
-  return file && configs ? resolution(std::move(*configs), Source::tuned) : nullptr;
+  return file ? resolution(std::move(*configs), Source::tuned) : nullptr;
 }
 
 std::optional<ConfigPair> Tuner::usable_shipped(const std::string &name, std::string_view text, const AutotuneKey &key,
@@ -235,7 +240,7 @@ Provenance Tuner::provenance(const AutotuneKey &key, const cuda::DeviceInfo &dev
   } catch (const Error &) {
     provenance.nvrtc_version.clear();  // every candidate came from the cache, and there is no NVRTC here
   }
-  provenance.library_version = fmt::format("{}.{}.{}", MSJ_VERSION_MAJOR, MSJ_VERSION_MINOR, MSJ_VERSION_PATCH);
+  provenance.library_version = library_version();
   std::set<std::string> paths;
   for (const Trial &trial : trials) paths.insert(trial.config.path);
   std::string sources;

@@ -87,7 +87,8 @@ class Tuner {
   [[nodiscard]] Found find_tuned(const AutotuneKey &key, const cuda::DeviceInfo &device);
   [[nodiscard]] Found find_shipped(const AutotuneKey &key, const cuda::DeviceInfo &device);
   [[nodiscard]] Found find_or_fall_back(const AutotuneKey &key, const cuda::DeviceInfo &device);
-  // nullopt with one sentence in `why`, which is "" for an entry of another version: nothing to warn of.
+  // nullopt with one sentence in `why`, which is "" for an entry of another bucket version or tuning epoch, and for one
+  // of another version of the library whose configs are no candidates of this one: nothing to warn of.
   [[nodiscard]] std::optional<ConfigPair> usable_configs(std::string_view text, const AutotuneKey &key,
                                                          std::string_view environment, const DeviceLimits &limits,
                                                          std::string &why);

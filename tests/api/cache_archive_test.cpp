@@ -7,6 +7,7 @@
 
 #include "base/hash.h"
 #include "store/cubin_format.h"
+#include "store/tar.h"
 #include "support/sentences.h"
 #include "support/session.h"
 #include "support/tiny_kernels.h"
@@ -60,6 +61,25 @@ void rewrite(const std::filesystem::path &file, const std::function<void(Json &)
   summed["provenance"].erase("date");
   json["checksum"] = hash_name(summed.dump());
   write_text(file, json.dump(2) + "\n");
+}
+
+// Both winners become what no library of today knows.
+void make_unknown(Json &json) {
+  for (const char *which : {"config", "config_any"}) {
+    const Json known = json[which];
+    Json unknown = known;
+    unknown["tunables"]["from_the_future"] = 1;
+    for (const char *other : {"config", "config_any"}) {
+      if (json[other] == known) json[other] = unknown;
+    }
+    for (Json &candidate : json["candidates"]) {
+      if (candidate["config"] == known) candidate["config"] = unknown;
+    }
+  }
+}
+
+void make_stale(Json &json, std::int64_t by) {
+  json["key"]["tuning_epoch"] = json["key"]["tuning_epoch"].get<std::int64_t>() + by;
 }
 
 // What an action removed: the ends of paths with reasons, but for locks.
@@ -211,6 +231,127 @@ TEST_CASE("prune takes damaged files and entries of an older version, and nothin
   CHECK(pruned["bytes"]["before"].get<std::int64_t>() - pruned["bytes"]["after"].get<std::int64_t>() == 8);
   CHECK(pruned["problems"].empty());
   CHECK(acted(session, MSJ_CACHE_VERIFY)["problems"].empty());
+}
+
+TEST_CASE("below the locks there is neither an entry nor a cubin, wherever its bytes would be right") {
+  Warmed warmed;
+  rewrite(warmed.entry(), [](Json &json) { json["environment"] = "locks"; });
+  const std::filesystem::path at_home = warmed.entry();
+  const std::string entry = read_text(at_home);
+  std::filesystem::remove(at_home);
+  const std::filesystem::path sound = cubin_files(warmed.cache.path()).front();
+  const std::string cubin = read_text(sound);
+  const std::string as_environment = "v1/locks/autotune/dense_forward/" + at_home.filename().string();
+  const std::vector<std::pair<std::string, std::string>> files = {
+      {"v1/locks/a/" + sound.filename().string(), cubin},
+      {"v1/locks/a/b.cubin", "no cubin"},
+      {"v1/locks/a/b.json", "no entry"},
+      {as_environment, entry},
+  };
+  std::string tar;
+  store::TarWriter writer([&](std::string_view bytes) { tar += bytes; });
+  for (const auto &[name, bytes] : files) writer.add(name, bytes);
+  writer.finish();
+  write_text(warmed.out / "a.tar", tar);
+
+  Session to(warmed.out / "cache");
+  const Json refused = imported(to, warmed.out / "a.tar");
+  CHECK(refused["cubins"] == 0);
+  CHECK(refused["entries"] == 0);
+  REQUIRE(refused["problems"].size() == files.size());
+  for (const Json &problem : refused["problems"]) {
+    CHECK(problem["problem"] == "no file of this cache has such a name");
+  }
+
+  Session session(warmed.cache.path());
+  std::set<std::string> expected;
+  for (const auto &[name, bytes] : files) {
+    const std::filesystem::path path = warmed.cache / name;
+    std::filesystem::create_directories(path.parent_path());
+    write_text(path, bytes);
+    expected.insert(path.string());
+  }
+  const auto among = [&](const Json &named) {
+    std::set<std::string> found;
+    for (const Json &file : named) {
+      if (expected.contains(file["path"].get<std::string>())) found.insert(file["path"].get<std::string>());
+    }
+    return found;
+  };
+  CHECK(among(acted(session, MSJ_CACHE_VERIFY)["problems"]) == expected);
+  const Json sent = exported(session, warmed.out / "b.tar");
+  CHECK(sent["entries"] == 0);
+  CHECK(sent["cubins"] == cubin_files(warmed.cache / "v1/cubins").size());
+  CHECK(among(acted(session, MSJ_CACHE_PRUNE)["removed"]) == expected);
+  CHECK(std::filesystem::exists(sound));
+  CHECK(acted(session, MSJ_CACHE_VERIFY)["problems"].empty());
+}
+
+TEST_CASE("an entry of a library with other candidates stays, as its own cache's; one of this library goes") {
+  Warmed warmed;
+  rewrite(warmed.entry(), make_unknown);
+  {
+    Session session(warmed.cache.path());
+    const Json listed = acted(session, MSJ_CACHE_VERIFY)["problems"];
+    REQUIRE(listed.size() == 1);
+    CHECK(listed[0]["problem"].get<std::string>().ends_with("that is no candidate any more"));
+  }
+  rewrite(warmed.entry(), [](Json &json) { json["provenance"]["library"] = "99.0.0"; });
+  const std::string others = read_text(warmed.entry());
+  Session session(warmed.cache.path());
+  CHECK(acted(session, MSJ_CACHE_VERIFY)["problems"].empty());
+  CHECK(removed(acted(session, MSJ_CACHE_PRUNE)).empty());
+  CHECK(read_text(warmed.entry()) == others);
+  session.must_run(small_call(dense()));  // for this library it is as good as none
+  CHECK(session.stats().sweeps == 1);
+  CHECK(session.complaints().empty());
+  rewrite(warmed.entry(), make_unknown);
+  CHECK(removed(acted(session, MSJ_CACHE_PRUNE)).size() == 1);
+}
+
+TEST_CASE("an upper entry of another version hides no lower one: not from a lookup, an export or inspect") {
+  Warmed below;
+  const std::string current = read_text(below.entry());
+  const std::string relative = std::filesystem::relative(below.entry(), below.cache.path()).string();
+  const auto current_text = [&](const std::string &tar) { return read_text(tar).find(current) != std::string::npos; };
+  const std::vector<std::function<void(Json &)>> changes = {
+      [](Json &json) { make_stale(json, -1); },
+      [](Json &json) { make_stale(json, 1); },
+      [](Json &json) { json["key"]["bucket"]["version"] = 99; },
+  };
+  for (const auto &change : changes) {
+    const ScratchDirectory above;
+    const std::filesystem::path upper = above / relative;
+    std::filesystem::create_directories(upper.parent_path());
+    write_text(upper, current);
+    rewrite(upper, change);
+    const std::string stale = read_text(upper);
+    {
+      Session session(above.path() + ":" + below.cache.path());
+      session.must_run(small_call(dense()));
+      CHECK(session.stats().sweeps == 0);
+      CHECK(session.stats().autotune_hits == 1);
+      CHECK(exported(session, below.out / "a.tar")["entries"] == 1);
+      CHECK(current_text(below.out / "a.tar"));
+      char *text = nullptr;
+      REQUIRE(msj_inspect(session.get(), nullptr, &text) == MSJ_OK);
+      const Json entries = Json::parse(text)["entries"];
+      msj_string_free(text);
+      std::size_t tuned = 0;
+      for (const Json &row : entries) {
+        if (row["source"] != "tuned") continue;
+        ++tuned;
+        CHECK(row["bucket"] == Json::parse(current)["key"]["bucket"]);
+      }
+      CHECK(tuned == 1);
+      CHECK(session.complaints().empty());
+      CHECK(read_text(upper) == stale);
+    }
+    // Where no layer has a current one, another library's is still worth carrying.
+    Session alone(above.path());
+    CHECK(exported(alone, below.out / "b.tar")["entries"] == 1);
+    CHECK(read_text(below.out / "b.tar").find(stale) != std::string::npos);
+  }
 }
 
 TEST_CASE("without a place to read from or write to, a sentence says so") {

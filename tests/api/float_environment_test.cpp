@@ -2,7 +2,10 @@
 #include <doctest/doctest.h>
 
 #include <cstring>
+#include <functional>
 #include <random>
+#include <regex>
+#include <set>
 
 #include "support/float_environments.h"
 #include "support/session.h"
@@ -168,4 +171,91 @@ TEST_CASE("documents and numbers neither trap nor raise a flag") {
     CHECK(statuses == std::vector<msj_status>(statuses.size(), MSJ_OK));
     CHECK(counters.nvrtc_seconds >= 0);
   }
+}
+
+TEST_CASE("every call of the ABI, refused or ready, under traps, upward rounding and flushed subnormals") {
+  const TinyKernels kernels;
+  const ScratchDirectory cache;
+  const ScratchDirectory out;
+  FakeGpu gpu;
+  Session session(cache.path());
+  const CallShape shape = small_call(*ops::all_ops().front().spec);
+  session.must_run(shape);
+  OpCall ready(shape);
+  OpCall refused(shape);
+  refused.call().op = -1;
+  const std::string tar = out / "a.tar";
+  msj_counters counters{};
+  counters.struct_size = sizeof counters;
+  msj_context *context = nullptr;
+  msj_plan *plan = nullptr;
+  char *json = nullptr;
+  void *memory = nullptr;
+  std::size_t bytes = 0;
+  std::array<char, 64> host{};
+
+  struct Row {
+    const char *name;
+    std::function<msj_status()> call;
+    msj_status expected = MSJ_OK;
+  };
+  const auto given = [&](const char *name, auto entry, auto... arguments) {
+    return Row{name, [=, &json] {
+                 const msj_status status = entry(arguments..., &json);
+                 msj_string_free(json);
+                 json = nullptr;
+                 return status;
+               }};
+  };
+  msj_context *const live = session.get();
+  const std::vector<Row> rows = {
+      {"msj_run", [&] { return msj_run(live, &ready.call()); }},
+      {"msj_run", [&] { return msj_run(live, &refused.call()); }, MSJ_ERROR_INVALID_ARGUMENT},
+      {"msj_last_error", [&] { return *msj_last_error() == '\0' ? MSJ_ERROR_INTERNAL : MSJ_OK; }},
+      {"msj_version", [&] { return *msj_version() == '\0' ? MSJ_ERROR_INTERNAL : MSJ_OK; }},
+      {"msj_workspace_size", [&] { return msj_workspace_size(live, &ready.call(), &bytes); }},
+      {"msj_prepare", [&] { return msj_prepare(live, &ready.call(), nullptr, &plan); }},
+      {"msj_plan_destroy", [&] { return msj_plan_destroy(plan); }},
+      {"msj_context_create", [&] { return msj_context_create(nullptr, &context); }},
+      {"msj_context_destroy", [&] { return msj_context_destroy(context); }},
+      {"msj_freeze", [&] { return msj_freeze(live, 1); }},
+      {"msj_freeze", [&] { return msj_freeze(live, 0); }},
+      {"msj_stats", [&] { return msj_stats(live, &counters); }},
+      given("msj_inspect", msj_inspect, live, static_cast<const msj_inspect_options *>(nullptr)),
+      given("msj_measure", msj_measure, live, &ready.call(), static_cast<const msj_measure_options *>(nullptr)),
+      given("msj_describe", msj_describe),
+      given("msj_doctor", msj_doctor, live),
+      given("msj_cache_export", msj_cache_export, live, static_cast<const msj_export_options *>(nullptr), tar.c_str()),
+      given("msj_cache_import", msj_cache_import, live, tar.c_str()),
+      given("msj_cache", msj_cache, live, MSJ_CACHE_PATH),
+      given("msj_cache", msj_cache, live, MSJ_CACHE_VERIFY),
+      given("msj_cache", msj_cache, live, MSJ_CACHE_PRUNE),
+      given("msj_cache", msj_cache, live, MSJ_CACHE_CLEAR),
+      {"msj_string_free", [&] { return msj_string_free(nullptr), MSJ_OK; }},
+      {"msj_device_alloc", [&] { return msj_device_alloc(live, 0, host.size(), &memory); }},
+      {"msj_device_copy",
+       [&] { return msj_device_copy(live, 0, memory, host.data(), host.size(), MSJ_COPY_TO_DEVICE); }},
+      {"msj_device_free", [&] { return msj_device_free(live, 0, memory); }},
+  };
+  const FloatEnvironment hostile = {"upward, without subnormals, trapping", [] {
+                                      std::fesetround(FE_UPWARD);
+                                      flush_subnormals();
+                                      feenableexcept(FE_ALL_EXCEPT);
+                                    }};
+  std::set<std::string> named;
+  for (const Row &row : rows) {
+    msj_status status = MSJ_ERROR_INTERNAL;
+    const bool is_kept = keeps_environment(hostile, [&] { status = row.call(); });
+    INFO(row.name, ": ", msj_last_error());
+    CHECK(is_kept);
+    CHECK(status == row.expected);
+    named.insert(row.name);
+  }
+  const std::string header = read_text(MSJ_SOURCE_DIR "/include/maxsim_jit/maxsim_jit.h");
+  const std::regex declaration("MSJ_API [^(;]*[ *](msj_[a-z_]+)\\(");
+  std::set<std::string> declared;
+  for (std::sregex_iterator at(header.begin(), header.end(), declaration), end; at != end; ++at)
+    declared.insert((*at)[1]);
+  CHECK(declared.size() > 15);
+  CHECK(named == declared);
 }

@@ -87,13 +87,3 @@ TEST_CASE("the library's log: warnings and errors always, the rest on request") 
   console.log(MSJ_LOG_INFO, "told");
   CHECK(memory.text().ends_with("maxsim-jit: told\n"));
 }
-
-TEST_CASE("whether anything was warned of") {
-  Memory memory;
-  Console console(memory.stream(), false);
-  console.note("a note");
-  console.log(MSJ_LOG_INFO, "hidden");
-  CHECK_FALSE(console.has_warned());
-  console.log(MSJ_LOG_WARNING, "the disk is full");
-  CHECK(console.has_warned());
-}

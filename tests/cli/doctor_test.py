@@ -189,6 +189,13 @@ class DoctorTest(CommandTest):
                 self.assertEqual(checks["cache"]["found"], f"{place} {why}")
                 self.assertEqual(checks["cache files"]["status"], "warning")
 
+    def test_verify_makes_nothing(self):
+        place = self.directory / "a" / "b"
+        environment = {"MAXSIM_JIT_CACHE_DIR": str(place)}
+        self.assertEqual(self.run_command("cache", "verify", environment=environment).stdout, "files: 0, problems: 0\n")
+        self.assertFalse(place.parent.exists())
+        self.assert_ok(self.doctor(**environment)["cache"], place)
+
     def test_clear_makes_nothing(self):
         for place, code in ((self.cache, 0), ("/proc/cache", 0), (self.directory / "plain" / "below", 1)):
             with self.subTest(place):
@@ -237,6 +244,9 @@ class OtherUsersTest(UserTest):
         self.assertIn(f"{home}/.cache", check["found"])
         self.assertIn("Permission denied", check["found"])
         self.assertIn("MAXSIM_JIT_CACHE_DIR", check["fix"])
+        (problem,) = self.json_as(USER, "cache", "verify", environment={"HOME": str(home)}, code=1)["problems"]
+        why = problem["problem"].removeprefix("this cache directory can't be used: it ")
+        self.assertEqual(check["found"], f"{problem['path']} {why}")
         self.assertEqual(list(home.iterdir()), [])
 
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <set>
 
 #include "faulty_files.h"
 #include "scratch.h"
@@ -144,8 +145,10 @@ TEST_CASE("an archive that can't be written is no file, and a sentence") {
         const std::string sentence = sentence_of(exporting);
         CAPTURE(kFileCallNames[static_cast<std::size_t>(call)]);
         if (files->hits() == 0 || (call == FileCall::sync && nth == 2)) continue;  // the directory: the file is there
-        CHECK(is_in(file + " can't be written: ", sentence));
-        CHECK(is_in("No space left on device", sentence));
+        const std::string step = call == FileCall::sync     ? " (on fsync)"
+                                 : call == FileCall::rename ? " (on rename)"
+                                                            : "";
+        CHECK(sentence == file + " can't be written" + step + ": No space left on device");
         CHECK(std::filesystem::exists(file) == existed);
         if (existed) CHECK(read_file(file) == "old");
         CHECK(leftovers(scratch / "out") == 0);
@@ -306,6 +309,43 @@ TEST_CASE("compressed archives, and what is none") {
   REQUIRE(::mkfifo((scratch / "fifo").c_str(), 0600) == 0);
   CHECK(is_in("is no regular file", sentence_of([&] { (void)imported_from(cache, scratch / "fifo"); })));
   CHECK(files_of(scratch / "root").empty());
+}
+
+TEST_CASE("an archive that changes while it is imported: the sentence says how many files were taken") {
+  const Scratch scratch;
+  const std::string tar = scratch / "a.tar";
+  const std::string whole = tar_of(
+      {{kEntry, '0', "entry"}, {cubin_path('a'), '0', cubin_bytes('a')}, {cubin_path('b'), '0', cubin_bytes('b')}});
+  write_file(tar, whole);
+  const auto files = std::make_shared<FaultyFiles>();
+  std::set<std::size_t> numbers;
+  for (int nth = 1;; ++nth) {
+    std::filesystem::remove_all(scratch / "root");
+    Cache cache(scratch / "root", {}, files);
+    files->fail(FileCall::read, nth, EIO);
+    const std::string sentence = sentence_of([&] { (void)imported_from(cache, tar); });
+    if (files->hits() == 0) break;
+    const std::size_t taken = files_of(scratch / "root").size();
+    const std::string unread = tar + " can't be read: Input/output error";
+    const bool is_first_reading = sentence == unread;
+    CAPTURE(sentence);
+    CHECK((is_first_reading || sentence == fmt::format("{}; {} of its files were imported before", unread, taken)));
+    if (is_first_reading) CHECK(taken == 0);
+    if (!is_first_reading) numbers.insert(taken);
+  }
+  CHECK(numbers == std::set<std::size_t>{0, 1, 2, 3});
+  files->heal();
+
+  // Cut by another's hand once the first file is there.
+  std::filesystem::remove_all(scratch / "root");
+  Cache cache(scratch / "root");
+  const auto cutting = [&](const std::string &relative, std::string_view bytes) {
+    std::filesystem::resize_file(tar, whole.size() / 2);
+    return check(relative, bytes);
+  };
+  const std::string cut = sentence_of([&] { (void)import_archive(cache.root, tar, {cutting, obsolete}); });
+  CHECK(is_in("became shorter than its", cut));
+  CHECK(cut.ends_with(fmt::format("; {} of its files were imported before", files_of(scratch / "root").size())));
 }
 
 TEST_CASE("an archive that can't be read, and a cache that can't keep it, are one sentence") {

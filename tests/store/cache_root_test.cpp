@@ -435,6 +435,79 @@ TEST_CASE("verify tells the check where a file lies, and of an unusable root") {
   CHECK(found[0].path == scratch / "rw");
 }
 
+TEST_CASE("verify makes nothing, and says of a missing root only why the first use could not make it") {
+  const Scratch scratch;
+  const auto verified = [](Cache &cache) {
+    return cache.root.verify([](const std::string &, std::string_view) { return std::string(); });
+  };
+  const std::string deep = scratch / "a/b/root";
+  Cache cache(deep);
+  CHECK(verified(cache).empty());
+  CHECK_FALSE(std::filesystem::exists(scratch / "a"));
+
+  std::vector<std::string> places = {"/proc/cache", "/proc/a/cache", scratch / "plain/cache"};
+  write_file(scratch / "plain", "");
+  std::filesystem::create_directory(scratch / "closed");
+  mode(scratch / "closed", 0500);
+  if (!is_root()) places.push_back(scratch / "closed/cache");
+  for (const std::string &place : places) {
+    Cache unusable(place);
+    const auto found = verified(unusable);
+    const auto examined = unusable.root.examine_layers();
+    REQUIRE(found.size() == 1);
+    REQUIRE(examined.size() == 1);
+    CHECK(found[0].is_root);
+    CHECK_FALSE(examined[0].problem.empty());
+    CHECK(found[0].path + " " + found[0].problem == examined[0].problem);
+  }
+
+  const auto files = std::make_shared<FaultyFiles>();
+  Cache read_only(deep, {}, files);
+  files->fail(FileCall::may_write, 1, EROFS);
+  const auto found = verified(read_only);
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].path == deep);
+  CHECK(found[0].problem == "can't be reached: " + scratch / "a" + " can't be made: Read-only file system");
+  CHECK(files->left_open() == 0);
+}
+
+TEST_CASE("a warning of what could not be kept counts as logged where the log takes warnings") {
+  for (const char *level : {"", "warn", "debug", "error", "off"}) {
+    const Scratch scratch;
+    write_file(scratch / "plain", "");
+    Settings settings = settings_for(scratch / "plain/cache");
+    settings.log_level = level;
+    Journal journal;
+    CacheRoot root(settings, real_files(), journal.log);
+    CHECK_FALSE(root.kept().logged);
+    CHECK_FALSE(root.publish("v1/x.json", "good"));
+    CAPTURE(level);
+    CHECK(root.kept().failed == 1);
+    CHECK(root.kept().logged == (std::string_view(level) != "error" && std::string_view(level) != "off"));
+  }
+}
+
+TEST_CASE("a full disk is one good sentence") {
+  const Scratch scratch;
+  const auto files = std::make_shared<FaultyFiles>();
+  Cache cache(scratch / "root", {}, files);
+  std::string why;
+  REQUIRE(cache.root.publish("v1/a.json", "good", &why));
+  CHECK(why.empty());
+  const std::string path = scratch / "root/v1/b.json";
+  const auto problem_of = [&](FileCall call) {
+    files->fail(call, 1, ENOSPC);
+    CHECK_FALSE(cache.root.publish("v1/b.json", "good", &why));
+    return why;
+  };
+  CHECK(problem_of(FileCall::write) == path + " can't be written: No space left on device");
+  CHECK(cache.journal.last() == "cache: " + path +
+                                    " can't be written: No space left on device; going on in memory where it can't be "
+                                    "kept");
+  CHECK(problem_of(FileCall::sync) == path + " can't be written (on fsync): No space left on device");
+  CHECK(problem_of(FileCall::rename) == path + " can't be written (on rename): No space left on device");
+}
+
 TEST_CASE("clear removes what is ours below v1, follows no link, and leaves the rest") {
   const Scratch scratch;
   make_layer(scratch / "rw", "v1/cubins/aa/x.cubin", "1");

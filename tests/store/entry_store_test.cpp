@@ -50,6 +50,33 @@ TEST_CASE("an invalid upper entry does not hide a valid lower one; saving replac
   CHECK(store.journal.warnings() == 1);
 }
 
+TEST_CASE("what is passed over hides nothing below it, and nothing is said of it") {
+  const Scratch scratch;
+  Store(scratch / "ro").entries.save(entry("k", "{low}"));
+  Store(scratch / "ro").entries.save(entry("old", "{old, low}"));
+  Store store(scratch / "rw", {scratch / "ro"});
+  store.entries.save(entry("k", "{old, high}"));
+  store.entries.save(entry("old", "{old, high}"));
+  const auto check = [](std::string_view text) {
+    return text.starts_with("{old") ? Verdict::passed_over() : Verdict(valid(text));
+  };
+  const auto load = [&](const std::string &key) {
+    const auto found = store.entries.load("H200 cc9.0", "dense_forward", key, check);
+    return found ? found->text : "none";
+  };
+  age(scratch / "rw/v1/H200 cc9.0/autotune/dense_forward/k.json", 5000);
+  CHECK(load("k") == "{low}");
+  CHECK(load("old") == "none");
+  CHECK(age_of(scratch / "rw/v1/H200 cc9.0/autotune/dense_forward/k.json") > 4000);  // it was not used
+  const auto placed = [&](const std::string &, std::string_view text) { return check(text); };
+  const std::vector<EntryFile> list = store.entries.list(placed);
+  REQUIRE(list.size() == 2);
+  CHECK(list[0].text == "{low}");
+  CHECK(list[0].path == scratch / "ro/v1/H200 cc9.0/autotune/dense_forward/k.json");
+  CHECK(list[1].text == "{old, high}");
+  CHECK(store.journal.warnings() == 0);
+}
+
 TEST_CASE("the list: all layers in order of path, an upper layer first, nothing but entries") {
   const Scratch scratch;
   Store(scratch / "ro").entries.save(entry("b", "{low b}"));

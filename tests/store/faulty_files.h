@@ -123,6 +123,10 @@ class FaultyFiles : public Files {
     const int error = fault(FileCall::may_write);
     return error != 0 ? error : real_->may_write(directory);
   }
+  int may_make(int directory, const std::string &name) override {
+    const int error = fault(FileCall::may_write);
+    return error != 0 ? error : real_->may_make(directory, name);
+  }
   int lock(int descriptor, int operation) override {
     const int error = fault(FileCall::lock);
     return error != 0 ? error : real_->lock(descriptor, operation);

@@ -111,6 +111,12 @@ inline void age(const std::string &path, long seconds, long nanoseconds = 0) {
   REQUIRE(::utimensat(AT_FDCWD, path.c_str(), times, AT_SYMLINK_NOFOLLOW) == 0);
 }
 
+inline long age_of(const std::string &path) {
+  struct stat status {};
+  REQUIRE(::lstat(path.c_str(), &status) == 0);
+  return static_cast<long>(::time(nullptr) - status.st_mtim.tv_sec);
+}
+
 inline bool is_root() { return ::geteuid() == 0; }
 
 inline CubinFile sample_cubin(char digit = 'a', std::size_t bytes = 40) {
