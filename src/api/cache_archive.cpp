@@ -16,6 +16,12 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+// Of a key text, that another version or another hand may have made: any JSON.
+bool has_text(const Json &key, const char *field, std::string_view text) {
+  const auto found = key.find(field);
+  return found != key.end() && found->is_string() && found->get_ref<const std::string &>() == text;
+}
+
 // Of a valid file. An entry's place says both, a cubin's key text does; the cubins of `bench` are no op's.
 bool is_of(std::string_view op, std::string_view arch, const std::string &relative, std::string_view bytes) {
   if (op.empty() && arch.empty()) return true;
@@ -26,8 +32,8 @@ bool is_of(std::string_view op, std::string_view arch, const std::string &relati
   std::string why;
   const auto file = store::decode_cubin(bytes, why);
   const Json key = file ? parse_bounded_json(file->key, kMaxCubinTextDepth, why) : Json();
-  return key.is_object() && (op.empty() || key.value("op", "") == op) &&
-         (arch.empty() || key.value("architecture", "") == arch);
+  return key.is_object() && (op.empty() || has_text(key, "op", op)) &&
+         (arch.empty() || has_text(key, "architecture", arch));
 }
 
 store::PlacedCheck check_of(ops::Pipeline &pipeline) {

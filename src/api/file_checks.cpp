@@ -2,12 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/bounded_json.h"
 #include "base/error.h"
 #include "ops/registry.h"
 #include "store/cubin_store.h"
+#include "store/path.h"
 #include "tune/config_json.h"
 #include "tune/entry.h"
 #include "tune/entry_place.h"
@@ -45,10 +47,21 @@ std::string config_problem(ops::Pipeline &pipeline, const Json &entry) {
   return {};
 }
 
+// v1/<environment>/autotune/<op>/<key>.json, each of them a plain name that a file system takes.
+bool is_entry_path(const std::string &place) {
+  constexpr std::size_t kMostBytes = 255;
+  const std::vector<std::string> names = store::split(place);
+  return names.size() == 5 && std::ranges::all_of(names, [](const std::string &name) {
+           return !name.empty() && name.size() <= kMostBytes && name.front() != '.' &&
+                  std::ranges::all_of(name, [](unsigned char byte) { return byte >= ' ' && byte != 127; });
+         });
+}
+
 std::string entry_file_problem(ops::Pipeline &pipeline, const std::string &relative, std::string_view bytes) {
   if (std::string problem = tune::entry_problem(bytes); !problem.empty()) return "is no autotune entry: " + problem;
   const std::string place = fmt::format("{}/{}", store::kFormat, tune::entry_place(bytes));
   if (relative != place) return fmt::format("is not where it belongs: at {}", place);
+  if (!is_entry_path(place)) return "has an environment, op or key that is no name for a file";
   return config_problem(pipeline, Json::parse(bytes));
 }
 

@@ -60,6 +60,10 @@ Opened open_parent(Files &files, const std::string &file, const std::string &tar
 class ArchiveFile {
  public:
   ArchiveFile(Files &files, std::string file) : files_(files), file_(std::move(file)) {
+    std::error_code unknown;
+    const std::filesystem::file_status there = std::filesystem::status(file_, unknown);
+    if (there.type() == std::filesystem::file_type::not_found) refuse("can't be opened: " + error_text(-ENOENT));
+    if (std::filesystem::exists(there) && !std::filesystem::is_regular_file(there)) refuse_other();
     const int descriptor = files.open(AT_FDCWD, resolved(file_), O_RDONLY | O_NONBLOCK | O_NOCTTY, 0);
     if (descriptor < 0) refuse("can't be opened: " + error_text(descriptor));
     handle_ = Handle(files, descriptor);
@@ -67,7 +71,7 @@ class ArchiveFile {
     if (const int error = files.status(descriptor, status); error < 0) {
       refuse("can't be examined: " + error_text(error));
     }
-    if (!S_ISREG(status.st_mode)) refuse("is no regular file; a tar archive is accepted");
+    if (!S_ISREG(status.st_mode)) refuse_other();
     size_ = static_cast<std::uint64_t>(status.st_size);
     refuse_compressed();
   }
@@ -78,6 +82,7 @@ class ArchiveFile {
 
  private:
   [[noreturn]] void refuse(const std::string &problem) const { throw_error(MSJ_ERROR_IO, "{} {}", file_, problem); }
+  [[noreturn]] void refuse_other() const { refuse("is no regular file; a tar archive is accepted"); }
 
   void read(std::uint64_t offset, char *bytes, std::size_t count) const {
     while (count > 0) {
@@ -202,6 +207,10 @@ class Importer {
 }  // namespace
 
 Exported export_archive(CacheRoot &root, const std::string &file, const Exporting &exporting) {
+  // First: what can't be read must not look like a cache that holds nothing, over an archive that did.
+  std::string unread;
+  const std::vector<std::string> there = root.list(std::string(kFormat), &unread);
+  if (!unread.empty()) throw_error(MSJ_ERROR_IO, "{} is not written: {}", file, unread);
   const std::string target = resolved(file);
   Files &files = root.files();
   const Opened folder = open_parent(files, file, target);
@@ -215,7 +224,7 @@ Exported export_archive(CacheRoot &root, const std::string &file, const Exportin
     written(archive.failure());
   });
   Exported exported;
-  for (const std::string &relative : root.list(std::string(kFormat))) {
+  for (const std::string &relative : there) {
     if (!is_kept_file(relative)) continue;
     const auto check = [&](std::string_view bytes) { return exporting.check(relative, bytes); };
     const auto bytes = root.read(relative, nullptr, {.check = check, .or_passed_over = true});

@@ -192,19 +192,23 @@ std::optional<std::string> CacheRoot::read(const std::string &relative, std::str
   return bytes;
 }
 
-std::vector<std::string> CacheRoot::list(const std::string &relative_dir) {
+std::vector<std::string> CacheRoot::list(const std::string &relative_dir, std::string *unread) {
   std::set<std::string> found;
   const auto on_file = [&](const Visit &visit) {
     if (!S_ISREG(visit.status.st_mode)) return not_used(open_file(*files_, visit.folder, visit.name, O_RDONLY));
     if (!is_temporary(visit.name)) found.insert(visit.relative);
   };
-  const Visitor visitor = {.file = on_file, .refused = [this](const Opened &refused) { not_used(refused); }};
+  const Visitor visitor = {.file = on_file, .refused = [&](const Opened &refused) {
+                             not_used(refused);
+                             if (unread != nullptr && unread->empty())
+                               *unread = fmt::format("{} {}", refused.path, refused.problem);
+                           }};
   for (const Layer &layer : layers_) {
     const Opened folder = open_folder(layer, relative_dir, Missing::leave);
     if (folder) {
       walk(*files_, folder, relative_dir, visitor);
-    } else {
-      not_used(folder);
+    } else if (!folder.absent()) {
+      visitor.refused(folder);
     }
   }
   return {found.begin(), found.end()};

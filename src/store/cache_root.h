@@ -71,7 +71,8 @@ class CacheRoot {
   bool remove(const std::string &relative);  // from the writable layer; whether it was there and is gone
 
   // Relative paths of the regular files below `relative_dir` in all layers, sorted, unique, without temporaries.
-  [[nodiscard]] std::vector<std::string> list(const std::string &relative_dir);
+  // `unread` receives the first layer or directory, and why, that could not be looked into; else it is left alone.
+  [[nodiscard]] std::vector<std::string> list(const std::string &relative_dir, std::string *unread = nullptr);
 
   struct Found {
     std::string path;

@@ -60,7 +60,13 @@ class FileSizeSignalHeld {
 class RealFiles final : public Files {
  public:
   int open(int directory, const std::string &name, int flags, mode_t mode) override {
-    return result_of([&] { return ::openat(directory, name.c_str(), flags | O_CLOEXEC | O_NOFOLLOW, mode); });
+    const int opened =
+        result_of([&] { return ::openat(directory, name.c_str(), flags | O_CLOEXEC | O_NOFOLLOW, mode); });
+    if (opened < 0 || opened > STDERR_FILENO) return opened;
+    // A program that has closed its standard streams: what is printed there later must not land in a file of ours.
+    const int moved = result_of([&] { return ::fcntl(opened, F_DUPFD_CLOEXEC, STDERR_FILENO + 1); });
+    ::close(opened);
+    return moved;
   }
   int close(int descriptor) override {
     // Linux frees the descriptor even where it says EINTR: never repeated.

@@ -160,16 +160,16 @@ bool is_extension(char type) { return type == kPax || type == kGlobalPax || type
 // Whose size, if there is one, says nothing of bytes in the archive.
 bool has_no_contents(char type) { return type >= kHardLink && type <= kFifo; }
 
-std::string plain_path(std::string path) {
-  while (path.starts_with("./")) path.erase(0, std::min(path.find_first_not_of('/', 1), path.size()));
-  while (path.size() > 1 && path.ends_with('/')) path.pop_back();
-  return path;
+std::string plain_path(std::string_view path) {
+  while (path.starts_with("./")) path.remove_prefix(std::min(path.find_first_not_of('/', 1), path.size()));
+  while (path.size() > 1 && path.ends_with('/')) path.remove_suffix(1);
+  return std::string(path);
 }
 
-TarMember member_of(char type, std::string path, bool is_sparse) {
+TarMember member_of(char type, const std::string &path, bool is_sparse) {
   TarMember member;
   const bool is_directory = type == kDirectory || (is_file(type) && path.ends_with('/'));
-  member.path = plain_path(std::move(path));
+  member.path = plain_path(path);
   if (is_directory) {
     member.kind = TarMember::Kind::directory;
   } else if (!is_file(type) || is_sparse) {
@@ -308,11 +308,20 @@ void TarReader::read_pax(std::string_view records, Extension &extension) const {
   }
 }
 
+// An archive ends with two blocks of zeros, in a pinch with one: with something behind it, it is a header that was
+// lost.
+void TarReader::refuse_more() const {
+  if (size_ - at_ < 2 * kBlock) return;
+  if (read(at_ + kBlock, kBlock).find_first_not_of('\0') == std::string::npos) return;
+  refuse(fmt::format("is damaged: zeros at byte {}, where the header of a tar member belongs", at_));
+}
+
 std::optional<TarMember> TarReader::next() {
   Extension extension;
   while (!ended_) {
     const std::string header = read_block();
     if (header.find_first_not_of('\0') == std::string::npos) {
+      refuse_more();
       ended_ = true;
       break;
     }
@@ -326,8 +335,10 @@ std::optional<TarMember> TarReader::next() {
     }
     at_ = contents_at + size + padding(size);
     if (is_extension(type)) continue;
-    std::string path = extension.path ? *extension.path : extension.gnu_path ? *extension.gnu_path : path_of(header);
-    TarMember member = member_of(type, std::move(path), extension.is_sparse);
+    const std::string path = extension.path       ? *extension.path
+                             : extension.gnu_path ? *extension.gnu_path
+                                                  : path_of(header);
+    TarMember member = member_of(type, path, extension.is_sparse);
     member.size = size;
     member.contents_at = contents_at;
     return member;

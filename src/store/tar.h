@@ -59,6 +59,7 @@ class TarReader {
   [[nodiscard]] std::uint64_t checked_size(const std::string &header, const Extension &extension) const;
   void read_pax(std::string_view records, Extension &extension) const;
   [[noreturn]] void refuse(const std::string &problem) const;
+  void refuse_more() const;
 
   std::string name_;
   std::uint64_t size_;

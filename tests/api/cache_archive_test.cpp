@@ -152,6 +152,62 @@ TEST_CASE("an export of one op or architecture") {
   CHECK(of_ampere["cubins"] == 0);
 }
 
+TEST_CASE("what can't be read is no empty cache: the archive that is there stays") {
+  const Warmed warmed;
+  const std::string file = warmed.out.path() + "/cache.tar";
+  Session session(warmed.cache.path());
+  CHECK(exported(session, file)["entries"] == 1);
+  const std::string before = read_text(file);
+  const auto refused = [&](const std::string &layers) {
+    Session other(layers);
+    char *text = nullptr;
+    CHECK(msj_cache_export(other.get(), nullptr, file.c_str(), &text) == MSJ_ERROR_IO);
+    CHECK(read_text(file) == before);
+    return std::string(msj_last_error());
+  };
+  CHECK(refused(warmed.cache.path() + ":/nowhere/at-all").find("does not exist") != std::string::npos);
+  std::filesystem::permissions(warmed.cache.path() + "/v1", std::filesystem::perms::all);
+  CHECK(refused(warmed.cache.path()).find("is not written: ") != std::string::npos);
+}
+
+TEST_CASE("an export of one op passes over key texts of any JSON") {
+  const Warmed warmed;
+  store::CubinFile odd{std::string(32, '7'), R"({"file":"x","architecture":"sm_90a","op":5})", "{}", "bytes"};
+  const std::filesystem::path at = warmed.cache.path() + "/v1/cubins/77/" + odd.hash + ".cubin";
+  std::filesystem::create_directories(at.parent_path());
+  std::filesystem::permissions(at.parent_path(), std::filesystem::perms::owner_all);
+  write_text(at, store::encode_cubin(odd));
+  std::filesystem::permissions(at, std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+  Session session(warmed.cache.path());
+  const Json one = exported(session, warmed.out.path() + "/one.tar", "dense_forward");
+  CHECK(one["entries"] == 1);
+  CHECK(exported(session, warmed.out.path() + "/all.tar")["cubins"] == one["cubins"].get<int>() + 1);
+}
+
+TEST_CASE("an entry whose environment or op is no plain name is refused, and the others are taken") {
+  const Warmed warmed;
+  const std::string good = read_text(warmed.entry());
+  const std::string place = std::filesystem::relative(warmed.entry(), warmed.cache.path()).string();
+  for (const std::string &environment :
+       {std::string("a/b"), std::string(300, 'e'), std::string("."), std::string("a\nb"), std::string()}) {
+    CAPTURE(environment);
+    rewrite(warmed.entry(), [&](Json &json) { json["environment"] = environment; });
+    const std::string name = warmed.entry().filename().string();
+    std::string tar;
+    store::TarWriter writer([&](std::string_view bytes) { tar += bytes; });
+    writer.add("v1/" + environment + "/autotune/dense_forward/" + name, read_text(warmed.entry()));
+    writer.add(place, good);
+    writer.finish();
+    write_text(warmed.out.path() + "/odd.tar", tar);
+    const ScratchDirectory elsewhere;
+    Session other(elsewhere.path());
+    const Json json = imported(other, warmed.out.path() + "/odd.tar");
+    CHECK(json["entries"] == 1);
+    CHECK(json["problems"].size() == 1);
+    write_text(warmed.entry(), good);
+  }
+}
+
 TEST_CASE("the user's own measurement stays, and what is changed on the way is refused") {
   Warmed warmed;
   const std::string own = read_text(warmed.entry());
@@ -359,6 +415,10 @@ TEST_CASE("without a place to read from or write to, a sentence says so") {
   const ScratchDirectory scratch;
   char *json = nullptr;
   Session none(":" + (scratch / "below"));
+  check_sentence(msj_cache_export(none.get(), nullptr, (scratch / "a.tar").c_str(), &json), MSJ_ERROR_IO,
+                 {"is not written", "below does not exist"});
+  std::filesystem::create_directory(scratch / "below");
+  std::filesystem::permissions(scratch / "below", std::filesystem::perms::owner_all);
   CHECK(exported(none, scratch / "a.tar")["cubins"] == 0);
   check_sentence(msj_cache_import(none.get(), (scratch / "a.tar").c_str(), &json), MSJ_ERROR_IO,
                  {"nothing can be imported", "no writable directory"});

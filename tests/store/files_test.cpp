@@ -157,4 +157,20 @@ TEST_CASE("a handle closes once, moves, and says what closing said") {
   CHECK(error_text(ENOSPC) == "No space left on device");
 }
 
+TEST_CASE("no file of ours takes the number of a standard stream that the program has closed") {
+  const Scratch scratch;
+  const auto files = real_files();
+  const int saved = ::dup(STDIN_FILENO);
+  ::close(STDIN_FILENO);
+  const int opened = files->open(AT_FDCWD, scratch.path() + "/file", O_RDWR | O_CREAT, 0600);
+  CHECK(opened > STDERR_FILENO);
+  CHECK(::fcntl(opened, F_GETFD) == FD_CLOEXEC);
+  CHECK(::fcntl(STDIN_FILENO, F_GETFD) == -1);  // and nothing is left there
+  if (opened >= 0) files->close(opened);
+  if (saved >= 0) {
+    ::dup2(saved, STDIN_FILENO);
+    ::close(saved);
+  }
+}
+
 }  // namespace msj::store

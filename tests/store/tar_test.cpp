@@ -205,4 +205,19 @@ TEST_CASE("no flipped bit makes it read beyond the archive, and one of a header 
   }
 }
 
+TEST_CASE("zeros where a header belongs are damage, not the end") {
+  const std::string one = tar_member({.name = "a", .contents = "1"});
+  const std::string lost(kTarBlock, '\0');
+  check_refused(one + lost + one + tar_end(), "zeros at byte 1024");
+  CHECK(problem_of(one + lost) == "");  // a writer's one block of zeros
+  CHECK(problem_of(one + tar_end() + one) == "");
+}
+
+TEST_CASE("a name of hundreds of thousands of parts takes no longer than its bytes") {
+  std::string path;
+  for (int i = 0; i < 300'000; ++i) path += "./";
+  const std::string record = pax("path", path + "x");
+  CHECK(only_member(tar_of({{.name = "h", .type = 'x', .contents = record}, {.name = "n"}})).path == "x");
+}
+
 }  // namespace msj::store
