@@ -27,31 +27,17 @@ namespace msj {
 constexpr DType type = dtype::q;
 using Element = Numeric<type>::Storage;
 
-struct DenseForward : TensorRows<DenseForward, HopperForward<DenseForward>> {
+struct DenseForward : TensorRows<DenseForward, HopperForward<DenseForward>>,
+                      HalfQueryFactors<HopperForward<DenseForward>, type> {
   using Block = HopperForward<DenseForward>;
   static constexpr int element_bytes = 2;
   static constexpr int parts = feature::save_argmax && block_query == 256 ? 2 : 1, part_columns = block_query / parts;
   using Tile = WarpgroupTile<part_columns>;
 
-  static constexpr int query_extra_bytes = sizeof(RowFactor), row_extra_bytes = 0;
-  struct QueryExtras {
-    RowFactor factor[feature::normalize ? block_query : 1];
-  };
+  static constexpr int row_extra_bytes = 0;
   struct RowExtras {};
 
   __device__ __forceinline__ explicit DenseForward(const Args&) {}
-
-  // --- load ----------------------------------------------------------------------------------------------------------
-
-  static constexpr bool prepares = feature::normalize;
-
-  // A column's factor.
-  static __device__ __forceinline__ void prepare_column(const Args& args, const Group::Token& token, int column,
-                                                        int half, int slot, int) {
-    const RowFactor factor = HalfSquares<type>::of_query(args, token, Block::query_address(slot), Block::k_blocks,
-                                                         column, half);
-    if (half == 0) Block::small().query_extras[slot].factor[column] = factor;
-  }
 
   // --- score ---------------------------------------------------------------------------------------------------------
 
@@ -124,16 +110,6 @@ struct DenseForward : TensorRows<DenseForward, HopperForward<DenseForward>> {
       place.advance();
     }
     return first_active;
-  }
-
-  // The query token's value with its factor.
-  __device__ __forceinline__ float factored(int column, Best<feature::save_argmax>& best, int first_active,
-                                            int slot) const {
-    if constexpr (!feature::normalize) return best.value;
-    const RowFactor factor = Block::small().query_extras[slot].factor[column];
-    // An infinite query element: every product is NaN, the first active token's too.
-    if (factor.factor != factor.factor) best.index = first_active;
-    return factor.apply(best.value);
   }
 };
 

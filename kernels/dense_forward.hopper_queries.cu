@@ -25,34 +25,20 @@ namespace msj {
 constexpr DType type = dtype::q;
 using Element = Numeric<type>::Storage;
 
-struct DenseQueries : TensorRows<DenseQueries, QueryRowsForward<DenseQueries>> {
+struct DenseQueries : TensorRows<DenseQueries, QueryRowsForward<DenseQueries>>,
+                      HalfQueryFactors<QueryRowsForward<DenseQueries>, type> {
   using Block = QueryRowsForward<DenseQueries>;
   static constexpr int element_bytes = 2;
   static constexpr int resident_steps = static_size::d <= 128 ? divide_up(static_size::d, 16) : 0;
   using Tile = WarpgroupTile<tile_rows>;
 
-  static constexpr int query_extra_bytes = sizeof(RowFactor), row_extra_bytes = sizeof(RowFactor);
-  struct QueryExtras {
-    RowFactor factor[feature::normalize ? block_query : 1];
-  };
+  static constexpr int row_extra_bytes = sizeof(RowFactor);
   struct RowExtras {
     float factor[feature::normalize ? tile_rows : 2], scale[feature::normalize ? tile_rows : 2];
     int is_scaled[2];  // whether a scale of the first or the last 32 rows is not 1
   };
 
   __device__ __forceinline__ explicit DenseQueries(const Args&) {}
-
-  // --- queries -------------------------------------------------------------------------------------------------------
-
-  static constexpr bool prepares = feature::normalize;
-
-  // A query token's factor.
-  static __device__ __forceinline__ void prepare_column(const Args& args, const Group::Token& token, int column,
-                                                        int half, int slot, int) {
-    const RowFactor factor = HalfSquares<type>::of_query(args, token, Block::query_address(slot), Block::k_blocks,
-                                                         column, half);
-    if (half == 0) Block::small().query_extras[slot].factor[column] = factor;
-  }
 
   // --- make rows -----------------------------------------------------------------------------------------------------
 
@@ -132,16 +118,6 @@ struct DenseQueries : TensorRows<DenseQueries, QueryRowsForward<DenseQueries>> {
 #pragma unroll
       for (int i = 0; i < Tile::rows; ++i) tile.at(i, j) *= factor;
     }
-  }
-
-  // The query token's value with its factor.
-  __device__ __forceinline__ float factored(int column, Best<feature::save_argmax>& best, int first_active,
-                                            int slot) const {
-    if constexpr (!feature::normalize) return best.value;
-    const RowFactor factor = Block::small().query_extras[slot].factor[column];
-    // An infinite query element: every product is NaN, the first active token's too.
-    if (factor.factor != factor.factor) best.index = first_active;
-    return factor.apply(best.value);
   }
 };
 

@@ -56,6 +56,17 @@ void need_writable(ops::Pipeline &pipeline) {
   throw_error(MSJ_ERROR_IO, "nothing can be imported: MAXSIM_JIT_CACHE_DIR names no writable directory");
 }
 
+// What both directions say: the layers, the archive, and what went over.
+template <typename Counts>
+Json carried(ops::Pipeline &pipeline, const std::string &file, const Counts &counts) {
+  Json json = cache_layers(pipeline);
+  json["file"] = file;
+  json["entries"] = counts.entries;
+  json["cubins"] = counts.cubins;
+  json["bytes"] = counts.bytes;
+  return json;
+}
+
 }  // namespace
 
 std::string cache_export(ops::Pipeline &pipeline, const std::string &file, std::string_view op, std::string_view arch) {
@@ -64,12 +75,7 @@ std::string cache_export(ops::Pipeline &pipeline, const std::string &file, std::
     return is_of(op, arch, relative, bytes);
   };
   const store::Exported exported = store::export_archive(pipeline.root(), file, {check_of(pipeline), is_wanted});
-  Json json = cache_layers(pipeline);
-  json["file"] = file;
-  json["entries"] = exported.entries;
-  json["cubins"] = exported.cubins;
-  json["bytes"] = exported.bytes;
-  return to_text(json);
+  return to_text(carried(pipeline, file, exported));
 }
 
 std::string cache_import(ops::Pipeline &pipeline, const std::string &file) {
@@ -79,11 +85,7 @@ std::string cache_import(ops::Pipeline &pipeline, const std::string &file) {
     return obsolete_reason(pipeline, relative, bytes);
   };
   const store::Imported imported = store::import_archive(pipeline.root(), file, {check_of(pipeline), obsolete});
-  Json json = cache_layers(pipeline);
-  json["file"] = file;
-  json["entries"] = imported.entries;
-  json["cubins"] = imported.cubins;
-  json["bytes"] = imported.bytes;
+  Json json = carried(pipeline, file, imported);
   json["identical"] = imported.identical;
   json["kept"] = imported.kept;
   json["problems"] = Json::array();

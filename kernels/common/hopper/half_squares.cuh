@@ -43,4 +43,31 @@ struct HalfSquares {
   }
 };
 
+// Factors of query tokens, beside the columns of a block: of an op whose `normalize` is of both sides.
+template <class Block, DType type>
+struct HalfQueryFactors {
+  static constexpr int query_extra_bytes = sizeof(RowFactor);
+  struct QueryExtras {
+    RowFactor factor[feature::normalize ? block_query : 1];
+  };
+
+  static constexpr bool prepares = feature::normalize;
+  static __device__ __forceinline__ void prepare_column(const Args& args, const Group::Token& token, int column,
+                                                        int half, int slot, int) {
+    const RowFactor factor = HalfSquares<type>::of_query(args, token, Block::query_address(slot), Block::k_blocks,
+                                                         column, half);
+    if (half == 0) Block::small().query_extras[slot].factor[column] = factor;
+  }
+
+  // The query token's value with its factor.
+  __device__ __forceinline__ float factored(int column, Best<feature::save_argmax>& best, int first_active,
+                                            int slot) const {
+    if constexpr (!feature::normalize) return best.value;
+    const RowFactor factor = Block::small().query_extras[slot].factor[column];
+    // An infinite query element: every product is NaN, the first active token's too.
+    if (factor.factor != factor.factor) best.index = first_active;
+    return factor.apply(best.value);
+  }
+};
+
 }  // namespace msj
