@@ -25,6 +25,29 @@ __device__ __forceinline__ void copy_4_if(unsigned destination, const void* sour
       : "memory");
 }
 
+// Copies 4 bytes, or stores `otherwise`.
+__device__ __forceinline__ void copy_4_or(unsigned destination, const void* source, bool present, unsigned otherwise) {
+  asm volatile(
+      "{ .reg .pred present; setp.ne.u32 present, %2, 0;\n"
+      "@present cp.async.ca.shared.global [%0], [%1], 4;\n"
+      "@!present st.shared.u32 [%0], %3; }" ::"r"(destination),
+      "l"(__cvta_generic_to_global(source)), "r"(unsigned(present)), "r"(otherwise)
+      : "memory");
+}
+
+// 4, 8 or 16 bytes, aligned to as many.
+template <int bytes>
+__device__ __forceinline__ void copy_if(unsigned destination, const void* source, bool present) {
+  if constexpr (bytes == 16) copy_16_if(destination, source, present);
+  else if constexpr (bytes == 4) copy_4_if(destination, source, present);
+  else
+    asm volatile(
+        "{ .reg .pred absent; setp.eq.u32 absent, %2, 0;\n"
+        "cp.async.ca.shared.global.L2::128B [%0], [%1], 8, absent; }" ::"r"(destination),
+        "l"(__cvta_generic_to_global(source)), "r"(unsigned(present))
+        : "memory");
+}
+
 // The compiler can't tell what x is from here on, nor move what depends on it to before this place.
 __device__ __forceinline__ void hold(int& x) { asm volatile("" : "+r"(x)::"memory"); }
 
@@ -52,7 +75,8 @@ __device__ __forceinline__ uint4 load_global_16_if(const void* source, bool pres
       : "l"(__cvta_generic_to_global(source)), "r"(unsigned(present)));
   return v;
 }
-__device__ __forceinline__ void load_global_8_if(unsigned (&v)[2], const void* source, bool present) {
+template <class Words>
+__device__ __forceinline__ void load_global_8_if(Words& v, const void* source, bool present) {
   asm volatile(
       "{ .reg .pred present; setp.ne.u32 present, %3, 0;\n"
       "@present ld.global.nc.L1::no_allocate.v2.u32 {%0, %1}, [%2]; }"

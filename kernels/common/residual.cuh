@@ -119,6 +119,20 @@ struct FieldWeights {
       ptx::hold(lane_bytes);  // or it is worked out with every address
     }
 
+    // Of words of two rows, where a field is four features: in `upper` the first two of each field, in `lower` the last
+    // two, the upper row's in the place of the first.
+    static __device__ __forceinline__ void cross(unsigned& upper, unsigned& lower) {
+      constexpr int half = field_bits / 2;
+      constexpr unsigned low = field_bits == 8 ? 0x0f0f0f0fu : 0x33333333u;
+      constexpr unsigned first = feature::lsb_first ? low : ~low;
+      const unsigned u = upper, l = lower;
+      if constexpr (feature::lsb_first) {
+        upper = (u & first) | (l << half & ~first), lower = (u >> half & first) | (l & ~first);
+      } else {
+        upper = (u & first) | (l >> half & ~first), lower = (u << half & first) | (l & ~first);
+      }
+    }
+
     // Of features 4 s ... 4 s + 3, whose bits are in `bits` (s is known to the compiler).
     __device__ __forceinline__ void quad(unsigned (&pair)[2], const unsigned* bits, int s) const {
       if constexpr (features == 4) {

@@ -37,7 +37,8 @@ inline std::string thread_rejection(int threads) {
 // "" or one sentence that says what a block of at most 1,024 threads has too much of.
 // shared_limit_bytes: what one block may have (the multiprocessor has 1 KB more).
 inline std::string block_rejection(const BlockUse &use, std::int64_t shared_limit_bytes) {
-  const int register_limit = std::min(255, 65536 / (use.threads * use.min_blocks) / 8 * 8);
+  const std::int64_t threads = std::int64_t{use.threads} * use.min_blocks;
+  const std::int64_t register_limit = std::min<std::int64_t>(255, 65536 / threads / 8 * 8);
   if (use.registers > register_limit)
     return "about " + std::to_string(use.registers) + " registers a thread, min_blocks leaves " +
            std::to_string(register_limit);

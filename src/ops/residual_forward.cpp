@@ -1,5 +1,6 @@
 #include "ops/residual_forward.h"
 
+#include "ops/decoded_rows_geometry.h"
 #include "ops/forward_geometry.h"
 #include "ops/hopper_geometry.h"
 #include "ops/residual_geometry.h"
@@ -124,8 +125,8 @@ std::string admission_of_table(const ConfigQuery &query) {
 }
 
 LaunchList geometry_of_table(const GeometryQuery &query) {
-  return table_launch(table_tile(query.config), table_sizes(query.sizes), static_cast<int>(query.static_sizes[nbits]),
-                      query.sm_count);
+  return table_launch(table_blocks(table_tile(query.config), static_cast<int>(query.static_sizes[nbits])),
+                      table_sizes(query.sizes), query.sm_count);
 }
 
 std::size_t workspace_of_table(const GeometryQuery &query) {
@@ -182,7 +183,10 @@ HopperRows made_rows(int bits) {
 
 std::string admission_of_hopper(const ConfigQuery &query) {
   if (!has_half_rows(query.dtypes)) return "the hopper path takes rows of 16 bits, these are float32";
-  return hopper_admission(hopper_tile(query.config), made_rows(static_cast<int>(query.bucket_sizes[nbits])),
+  const HopperTile tile = hopper_tile(query.config);
+  if (query.bucket_sizes[nbits] == 8 && tile.block_query == 128)
+    return "128 columns leave loading warps no registers for 8 bits a feature";
+  return hopper_admission(tile, made_rows(static_cast<int>(query.bucket_sizes[nbits])),
                           static_cast<int>(query.bucket_sizes[d]), query.limits.shared_bytes_per_block);
 }
 
@@ -192,7 +196,48 @@ LaunchList geometry_of_hopper(const GeometryQuery &query) {
                        query.sm_count);
 }
 
-constexpr std::array<PathSpec, 3> kPaths = {{
+// ---- hopper_table and hopper_gather paths ------------------------------------------------------------------------
+
+DecodedRows decoded_rows(Coded coded, const Sizes &static_sizes) {
+  return {coded, static_cast<int>(static_sizes[d]), static_cast<int>(static_sizes[nbits])};
+}
+
+std::string decoded_rows_problem(Coded coded, const ConfigQuery &query) {
+  if (!has_half_rows(query.dtypes)) return "the hopper paths take rows of 16 bits, these are float32";
+  return decoded_rows_admission(decoded_rows_tile(query.config), decoded_rows(coded, query.bucket_sizes), query.layout,
+                                query.bucket_sizes[Lq], query.limits.shared_bytes_per_block);
+}
+
+ScoreBlocks blocks_of_decoded_rows(Coded coded, const GeometryQuery &query) {
+  return decoded_rows_blocks(decoded_rows_tile(query.config), decoded_rows(coded, query.static_sizes), query.sizes[Lq]);
+}
+
+std::string admission_of_hopper_table(const ConfigQuery &query) {
+  if (std::string problem = table_problem(query.bucket_sizes[K], query.bucket_sizes[Lq]); !problem.empty())
+    return problem;
+  return decoded_rows_problem(Coded::table, query);
+}
+
+LaunchList geometry_of_hopper_table(const GeometryQuery &query) {
+  return table_launch(blocks_of_decoded_rows(Coded::table, query), table_sizes(query.sizes), query.sm_count);
+}
+
+std::string admission_of_hopper_gather(const ConfigQuery &query) {
+  return decoded_rows_problem(Coded::centroids, query);
+}
+
+LaunchList geometry_of_hopper_gather(const GeometryQuery &query) {
+  const ScoreBlocks blocks = blocks_of_decoded_rows(Coded::centroids, query);
+  const std::int64_t grid = hopper_grid(kDecodedColumns, blocks.documents, blocks.persistent,
+                                        {query.sizes[Nq], query.sizes[Nd], query.sizes[Lq]}, query.sm_count);
+  LaunchList list;
+  if (grid == 0) return list;
+  list.add(
+      {.entry = 0, .grid = grid, .threads = blocks.threads, .shared_bytes = static_cast<int>(blocks.shared_bytes)});
+  return list;
+}
+
+constexpr std::array<PathSpec, 5> kPaths = {{
     {.name = "table",
      .tunables = kTableTunables,
      .entries = kTableEntries,
@@ -216,6 +261,21 @@ constexpr std::array<PathSpec, 3> kPaths = {{
      .admission = admission_of_hopper,
      .geometry = geometry_of_hopper,
      .tensor_maps = kTensorMaps},
+    {.name = "hopper_table",
+     .tunables = kDecodedRowsTunables,
+     .entries = kTableEntries,
+     .min_compute_capability = 90,
+     .max_compute_capability = 90,
+     .admission = admission_of_hopper_table,
+     .geometry = geometry_of_hopper_table,
+     .workspace = workspace_of_table},
+    {.name = "hopper_gather",
+     .tunables = kDecodedRowsTunables,
+     .entries = kGatherEntries,
+     .min_compute_capability = 90,
+     .max_compute_capability = 90,
+     .admission = admission_of_hopper_gather,
+     .geometry = geometry_of_hopper_gather},
 }};
 
 static_assert(valid(kSizes, kParams, kPaths));
@@ -229,7 +289,7 @@ const OpSpec &residual_forward_spec() {
       .id = MSJ_RESIDUAL_FORWARD,
       .name = "residual_forward",
       .doc = "MaxSim over an index of centroid codes and residual bits, decompressed on the fly",
-      .tuning_epoch = 3,  // 3: the hopper path came
+      .tuning_epoch = 4,  // 4: the hopper_table and hopper_gather paths came
       .sizes = kSizes,
       .operands = kOperands,
       .features = kFeatures,

@@ -32,11 +32,10 @@ struct Groups {
   }
 };
 
-// Words of a row's bits that a lane has, of its quarter; k steps of 4 features.
+}  // namespace
+
 int quarter_words(int static_d, int nbits) { return divide_up(divide_up(static_d * nbits, 8), 16); }
 int quarter_steps(int static_d, int nbits) { return quarter_words(static_d, nbits) * 8 / nbits; }
-
-}  // namespace
 
 int table_threads(const TableTile &tile) { return 32 * tile.team * tile.teams; }
 
@@ -56,22 +55,29 @@ int table_registers(const TableTile &tile, int static_d, int nbits, Layout layou
 
 std::int64_t table_workspace_bytes(const TableSizes &sizes, int static_d, int nbits) {
   const Groups groups(sizes);
-  const std::int64_t of_queries = (std::int64_t{quarter_steps(static_d, nbits)} * 64 + 8) * 16;
+  const std::int64_t of_queries = (std::int64_t{round_up(quarter_steps(static_d, nbits), 4)} * 64 + 8) * 16;
   std::int64_t bytes = 0;
   const bool overflows =
       __builtin_mul_overflow(groups.largest_round() * groups.chunks, of_queries + Groups::chunk_bytes(sizes), &bytes);
   return overflows ? std::numeric_limits<std::int64_t>::max() : bytes;
 }
 
-LaunchList table_launch(const TableTile &tile, const TableSizes &sizes, int nbits, int sm_count) {
+ScoreBlocks table_blocks(const TableTile &tile, int nbits) {
+  return {.documents = tile.teams,
+          .persistent = tile.persistent,
+          .threads = table_threads(tile),
+          .shared_bytes = table_shared_bytes(tile, nbits)};
+}
+
+LaunchList table_launch(const ScoreBlocks &blocks, const TableSizes &sizes, int sm_count) {
   const Groups groups(sizes);
   const std::int64_t row_tiles = std::max<std::int64_t>(divide_up(sizes.K, std::int64_t{product_rows}), 1);
   const std::int64_t units = std::min(groups.largest_round() * groups.chunks, most_blocks);
   const std::int64_t lanes = std::min(groups.largest_round(), most_blocks);
   std::int64_t documents =
-      std::min(std::max<std::int64_t>(divide_up(sizes.Nd, std::int64_t{tile.teams}), 1), most_blocks / lanes);
-  if (tile.persistent > 0)
-    documents = std::min(documents, std::max<std::int64_t>(std::int64_t{tile.persistent} * sm_count / lanes, 1));
+      std::min(std::max<std::int64_t>(divide_up(sizes.Nd, std::int64_t{blocks.documents}), 1), most_blocks / lanes);
+  if (blocks.persistent > 0)
+    documents = std::min(documents, std::max<std::int64_t>(std::int64_t{blocks.persistent} * sm_count / lanes, 1));
   LaunchList list;
   list.add({.entry = 0,
             .grid = std::min(units, most_blocks / row_tiles) * row_tiles,
@@ -79,10 +85,16 @@ LaunchList table_launch(const TableTile &tile, const TableSizes &sizes, int nbit
             .shared_bytes = kTableProductsSharedBytes});
   list.add({.entry = 1,
             .grid = lanes * documents,
-            .threads = table_threads(tile),
-            .shared_bytes = static_cast<int>(table_shared_bytes(tile, nbits))});
+            .threads = blocks.threads,
+            .shared_bytes = static_cast<int>(blocks.shared_bytes)});
   list.rounds = divide_up(groups.count, groups.largest_round());
   return list;
+}
+
+std::string table_problem(std::int64_t K, std::int64_t Lq) {
+  if (Lq >= last_query_edge) return "T of any number of query tokens does not fit";
+  if (K > kTableBytes / 4 / Lq) return "T of " + std::to_string(Lq) + " query tokens is above 256 MiB";
+  return {};
 }
 
 std::string table_admission(const TableTile &tile, int static_d, int nbits, Layout layout, std::int64_t K,
@@ -92,8 +104,7 @@ std::string table_admission(const TableTile &tile, int static_d, int nbits, Layo
     return "a tunable is out of range: team is 1 to 32, teams 1 to 15, min_blocks starts at 1, persistent and kept at "
            "0";
   if (std::string rejection = thread_rejection(table_threads(tile)); !rejection.empty()) return rejection;
-  if (Lq >= last_query_edge) return "T of any number of query tokens does not fit";
-  if (K > kTableBytes / 4 / Lq) return "T of " + std::to_string(Lq) + " query tokens is above 256 MiB";
+  if (std::string problem = table_problem(K, Lq); !problem.empty()) return problem;
   return block_rejection({.threads = table_threads(tile),
                           .min_blocks = tile.min_blocks,
                           .registers = table_registers(tile, static_d, nbits, layout),

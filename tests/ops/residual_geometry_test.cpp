@@ -24,13 +24,13 @@ TEST_CASE(
   CHECK(bytes({1, 1, 0, 0}) > 0);
   // A lane has whole words: 96 features of 2 bits are 24 bytes, a quarter of them 6, which takes two words, 8 steps.
   CHECK(table_workspace_bytes({1, 1, 32, 0}, 96, 2) == queries + 128);
-  CHECK(table_workspace_bytes({1, 1, 32, 0}, 96, 4) == (6 * 64 + 8) * 16 + 128);
+  CHECK(table_workspace_bytes({1, 1, 32, 0}, 96, 4) == queries + 128);  // 6 steps, in whole blocks of 4
 }
 
 TEST_CASE("rounds cover all queries, and each is T and scores") {
   const TableTile tile = {.team = 4, .teams = 2, .min_blocks = 1, .persistent = 3, .kept = 4};
   const auto rounds = [&](std::int64_t Nq, std::int64_t Lq, std::int64_t K) {
-    const LaunchList list = table_launch(tile, {Nq, 100, Lq, K}, 2, 132);
+    const LaunchList list = table_launch(table_blocks(tile, 2), {Nq, 100, Lq, K}, 132);
     CHECK(list.count == 2);
     CHECK(list.launches[0].entry == 0);
     CHECK(list.launches[1].entry == 1);
@@ -40,13 +40,13 @@ TEST_CASE("rounds cover all queries, and each is T and scores") {
   CHECK(rounds(33, 32, 65'536) == 2);
   CHECK(rounds(64, 32, 262'144) == 8);
   CHECK(rounds(1, 512, 65'536) == 1);
-  const LaunchList list = table_launch(tile, {1, 10'000, 32, 65'536}, 2, 132);
+  const LaunchList list = table_launch(table_blocks(tile, 2), {1, 10'000, 32, 65'536}, 132);
   CHECK(list.launches[0].grid == 1'024);
   CHECK(list.launches[1].grid == 3 * 132);
   CHECK(list.launches[1].threads == 256);
-  CHECK(table_launch(tile, {1, 11, 32, 65'536}, 2, 132).launches[1].grid == 6);  // two documents a block
+  CHECK(table_launch(table_blocks(tile, 2), {1, 11, 32, 65'536}, 132).launches[1].grid == 6);  // two documents a block
   // The kernel has no loop over groups: each of a round's has blocks.
-  CHECK(table_launch(tile, {5'000, 1, 32, 1'000}, 2, 132).launches[1].grid >= 2'097);
+  CHECK(table_launch(table_blocks(tile, 2), {5'000, 1, 32, 1'000}, 132).launches[1].grid >= 2'097);
 }
 
 TEST_CASE("the table path is for T of at most 256 MiB, and not for queries without end") {

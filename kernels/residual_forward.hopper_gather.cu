@@ -1,0 +1,108 @@
+// residual_forward, hopper_gather path (sm_90a; bf16, fp16 rows): as the gather path, for few query tokens: centroids'
+// rows and residual words are brought in by asynchronous copies a few tiles ahead, and decoded in the registers of the
+// warpgroup that multiplies them (common/hopper/decoded_rows.cuh).
+//
+//   codes ---> centroids' rows ---+
+//   residual words ---> fields ---+--> row = centroid + weights: A --- wgmma ---> factor ---> running max
+//
+// Bits: a row's elements are rounded once; k ascends 16 at a time in one accumulator.
+#include "common/ptx.cuh"
+#include "common/numeric.cuh"
+#include "common/tile_load.cuh"
+#include "common/running_max.cuh"
+#include "common/walk.cuh"
+#include "common/group.cuh"
+#include "common/token_sum.cuh"
+#include "common/residual.cuh"
+#include "common/row_quarters.cuh"
+#include "common/team_maxima.cuh"
+#include "common/hopper/wgmma.cuh"
+#include "common/hopper/fragment_wgmma.cuh"
+#include "common/hopper/decoded_rows.cuh"
+
+namespace msj {
+
+struct HopperGather {
+  using Block = DecodedRows<HopperGather>;
+
+  struct Groups {
+    static constexpr long long first = 0;
+    unsigned count;
+    __device__ __forceinline__ explicit Groups(const Args& args) : count(unsigned(Group::count(args))) {}
+  };
+  struct Base {
+    __device__ __forceinline__ Base(const Args&, const Groups&, int, int) {}
+  };
+
+  // Rows of pieces of 16 bytes, a quarter of them each lane's. The four lanes of a row copy neighbouring pieces, and
+  // read their own: piece p of row r lies at place p ^ r % 8, so that neither meet in a bank.
+  static constexpr int steps = quarter_steps<static_size::d>, quarter_pieces = steps / 2;
+  static constexpr int pitch = round_up(4 * quarter_pieces, 8) * 16, slot_bytes = 16 * pitch;
+  static __device__ __forceinline__ unsigned place(unsigned slot, int i, int piece, int lane) {
+    return slot + (lane / 4 + 8 * i) * pitch + (piece ^ lane / 4) * 16;
+  }
+
+  struct Source {
+    const char* first;
+    long long stride;
+    int pieces, tail;  // whole ones of a row's d, and the features that follow
+    unsigned centroids;
+    __device__ __forceinline__ Source(const Args& args, const Base&, int, int)
+        : first(static_cast<const char*>(args.centroids.data)),
+          stride(args.centroids.stride[0] * 2),
+          pieces(int(args.size_d) / 8),
+          tail(int(args.size_d) % 8),
+          centroids(unsigned(min(args.size_K, 1ll << 31))) {}
+
+    __device__ __forceinline__ void copy(unsigned slot, const int (&code)[2], const bool (&present)[2],
+                                         int lane) const {
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        const char* row = first + code[i] * stride;
+#pragma unroll
+        for (int j = 0; j < quarter_pieces; ++j) {
+          const int piece = 4 * j + lane % 4;
+          ptx::copy_16_if(place(slot, i, piece, lane), row + piece * 16, present[i] && piece < pieces);
+        }
+        if (tail > 0 && lane % 4 == pieces % 4) {
+          const auto* last = reinterpret_cast<const Element*>(row) + pieces * 8;
+          ptx::store_shared(place(slot, i, pieces, lane), gather_16<Element>(last, 1, present[i] ? tail : 0));
+        }
+      }
+    }
+  };
+
+  static __device__ __forceinline__ void fill_queries(const Args& args, const Base&, const Group& group, int chunk,
+                                                      unsigned target, int warp, int lane) {
+    reorder_queries<QuerySwizzle>(args, group, chunk, warp, lane, [=](int word, unsigned pair) {
+      ptx::store_shared_4(target + word * 4, pair);
+    });
+  }
+  static __device__ __forceinline__ unsigned infinite_columns(const Base&, int) { return 0; }
+  template <class Store>
+  static __device__ __forceinline__ void redo(const Args&, const Walk&, const Group&, long long, int, unsigned, int,
+                                              int, Store) {}
+
+  // Zeros to add to: a sum of negative zeros is then +0.
+  template <class Tile>
+  static __device__ __forceinline__ void start(Tile& tile, unsigned, int) {
+    tile.clear();
+  }
+  static __device__ __forceinline__ void begin_rows(unsigned (&a)[steps][4], unsigned slot, int lane) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i)
+#pragma unroll
+      for (int q = 0; q < quarter_pieces; ++q) {
+        const uint4 v = ptx::load_shared_16(place(slot, i, lane % 4 * quarter_pieces + q, lane));
+        a[2 * q][i] = v.x, a[2 * q][2 + i] = v.y, a[2 * q + 1][i] = v.z, a[2 * q + 1][2 + i] = v.w;
+      }
+  }
+  static __device__ __forceinline__ void add_weights(unsigned& a, unsigned pair) { a = add_pairs<type>(a, pair); }
+};
+
+}  // namespace msj
+
+extern "C" __global__ void __launch_bounds__(msj::threads, msj::config::min_blocks)
+    residual_forward(const __grid_constant__ msj::Args args) {
+  msj::DecodedRows<msj::HopperGather>::run(args);
+}
