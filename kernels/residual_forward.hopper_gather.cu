@@ -1,4 +1,4 @@
-// residual_forward, hopper_gather path (sm_90a; bf16, fp16 rows): as the gather path, for few query tokens: centroids'
+// residual_forward, hopper_gather path (sm_90a; bf16, fp16 rows): as the gather path: centroids'
 // rows and residual words are brought in by asynchronous copies a few tiles ahead, and decoded in the registers of the
 // warpgroup that multiplies them (common/hopper/decoded_rows.cuh).
 //
@@ -10,7 +10,6 @@
 #include "common/numeric.cuh"
 #include "common/tile_load.cuh"
 #include "common/running_max.cuh"
-#include "common/walk.cuh"
 #include "common/group.cuh"
 #include "common/token_sum.cuh"
 #include "common/residual.cuh"
@@ -23,7 +22,10 @@
 namespace msj {
 
 struct HopperGather {
-  using Block = DecodedRows<HopperGather>;
+  static constexpr int columns = config::block_query;
+  static constexpr bool by_nibbles = false;  // pairs are neighbours, as they are in a centroid's row
+  using Order = QuerySwizzle<columns, by_nibbles>;
+  using Group = QueryGroup<columns>;
 
   struct Groups {
     static constexpr long long first = 0;
@@ -35,11 +37,11 @@ struct HopperGather {
   };
 
   // Rows of pieces of 16 bytes, a quarter of them each lane's. The four lanes of a row copy neighbouring pieces, and
-  // read their own: piece p of row r lies at place p ^ r % 8, so that neither meet in a bank.
+  // read their own, some apart: the pieces lie so that neither 8 lanes that copy meet in a bank, nor 8 that read.
   static constexpr int steps = quarter_steps<static_size::d>, quarter_pieces = steps / 2;
   static constexpr int pitch = round_up(4 * quarter_pieces, 8) * 16, slot_bytes = 16 * pitch;
   static __device__ __forceinline__ unsigned place(unsigned slot, int i, int piece, int lane) {
-    return slot + (lane / 4 + 8 * i) * pitch + (piece ^ lane / 4) * 16;
+    return slot + (lane / 4 + 8 * i) * pitch + (piece ^ piece / 4 % 4 ^ lane / 4 % 2 * 4) * 16;
   }
 
   struct Source {
@@ -74,14 +76,15 @@ struct HopperGather {
 
   static __device__ __forceinline__ void fill_queries(const Args& args, const Base&, const Group& group, int chunk,
                                                       unsigned target, int warp, int lane) {
-    reorder_queries<QuerySwizzle>(args, group, chunk, warp, lane, [=](int word, unsigned pair) {
-      ptx::store_shared_4(target + word * 4, pair);
-    });
+#pragma unroll 1
+    for (int n = warp; n < columns / 8; n += team)
+      reorder_queries<Order>(args, group, chunk, n, lane,
+                             [=](int word, unsigned pair) { ptx::store_shared_4(target + word * 4, pair); });
   }
   static __device__ __forceinline__ unsigned infinite_columns(const Base&, int) { return 0; }
   template <class Store>
-  static __device__ __forceinline__ void redo(const Args&, const Walk&, const Group&, long long, int, unsigned, int,
-                                              int, Store) {}
+  static __device__ __forceinline__ void redo(const Args&, const Group&, long long, int, int, unsigned, int, int,
+                                              Store) {}
 
   // Zeros to add to: a sum of negative zeros is then +0.
   template <class Tile>

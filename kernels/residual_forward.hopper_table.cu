@@ -9,7 +9,6 @@
 #include "common/numeric.cuh"
 #include "common/tile_load.cuh"
 #include "common/running_max.cuh"
-#include "common/walk.cuh"
 #include "common/group.cuh"
 #include "common/token_sum.cuh"
 #include "common/residual.cuh"
@@ -22,9 +21,21 @@
 
 namespace msj {
 
-using Products = TableProducts<QuerySwizzle>;
+// T's columns in their own order.
+struct TableOrder : QuerySwizzle<columns, (nbits <= 2)> {
+  static __device__ __forceinline__ void store_row(float* row, const float (&sums)[4][4], int i, int c) {
+#pragma unroll
+    for (int n = 0; n < 4; ++n)
+      *reinterpret_cast<float2*>(row + n * 8 + c * 2) = make_float2(sums[n][2 * i], sums[n][2 * i + 1]);
+  }
+};
+using Products = TableProducts<TableOrder>;
 
 struct HopperTable {
+  using Order = TableOrder;
+  static constexpr int columns = msj::columns;
+  static constexpr bool by_nibbles = nbits <= 2;
+
   struct Groups {
     Round round;
     long long first;
@@ -41,10 +52,11 @@ struct HopperTable {
   };
 
   // Rows of T, 8 pieces of 16 bytes. The four lanes of a row copy neighbouring pieces, and read the columns of their
-  // results: piece p of row r lies at place p ^ r % 8, so that neither meet in a bank.
+  // results, 8 bytes each: the pieces lie so that neither 8 lanes that copy meet in a bank, nor 16 that read.
   static constexpr int pitch = columns * 4, slot_bytes = 16 * pitch;
   static __device__ __forceinline__ unsigned place(unsigned slot, int i, int piece, int lane) {
-    return slot + (lane / 4 + 8 * i) * pitch + (piece ^ lane / 4) * 16;
+    const int g = lane / 4;
+    return slot + (g + 8 * i) * pitch + (piece ^ (g % 2 * 4 | (g & 2))) * 16;
   }
 
   struct Source {
@@ -77,10 +89,11 @@ struct HopperTable {
     return base.queries[(long long)chunk * Prepared::queries_size + Prepared::infinite_at].x;
   }
   template <class Store>
-  static __device__ __forceinline__ void redo(const Args& args, const Walk& walk, const Group& group,
-                                              long long document, int chunk, unsigned infinite_columns, int member,
-                                              int lane, Store store) {
-    redo_infinite_columns(args, walk, group, document, chunk, infinite_columns, member, team, lane, store);
+  static __device__ __forceinline__ void redo(const Args& args, const Group& group, long long document, int length,
+                                              int chunk, unsigned infinite_columns, int member, int lane, Store store) {
+    const long long start = static_cast<const long long*>(args.d_starts.data)[document * args.d_starts.stride[0]];
+    if (start >= 0 && start <= args.size_N - length)
+      redo_infinite_columns(args, group, start, length, chunk, infinite_columns, member, team, lane, store);
   }
 
   template <class Tile>

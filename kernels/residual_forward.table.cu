@@ -30,6 +30,21 @@
 namespace msj {
 
 constexpr int team = config::team, warps = team * config::teams, threads = 32 * warps;
+// Q as A of mma.sync, [step][columns / 16][lane] of 16 bytes, and T's columns in the order of the results, 4 side by
+// side: tokens g, g + 8, g + 16, g + 24.
+struct QueryFragments {
+  static constexpr int columns = msj::columns;
+  static __device__ __forceinline__ int feature(int step, int i) { return 4 * step + i; }
+  static __device__ __forceinline__ void places(int (&at)[2], int step, int n, int lane) {
+    at[0] = ((step * 2 + n / 2) * 32 + lane) * 4 + n % 2, at[1] = at[0] + 2;
+  }
+  static __device__ __forceinline__ void store_row(float* row, const float (&sums)[4][4], int i, int c) {
+#pragma unroll
+    for (int j = 0; j < 2; ++j)
+      reinterpret_cast<float4*>(row)[c * 2 + j] =
+          make_float4(sums[0][2 * i + j], sums[1][2 * i + j], sums[2][2 * i + j], sums[3][2 * i + j]);
+  }
+};
 using Products = TableProducts<QueryFragments>;
 
 // --- scores ----------------------------------------------------------------------------------------------------------
@@ -336,9 +351,11 @@ struct TableScores {
       small().maxima.put(buffer, warp, column, best);
     };
     maxima.template reduce<2, 1>(lane, put);
-    if (infinite_columns != 0) {
+    const long long start = walk.read_start(document);
+    const int length = walk.read_length(document);
+    if (infinite_columns != 0 && walk.is_inside(start, length)) {
       __syncwarp();
-      redo_infinite_columns(args, walk, group, document, chunk, infinite_columns, warp % team, team, lane, put);
+      redo_infinite_columns(args, group, start, length, chunk, infinite_columns, warp % team, team, lane, put);
     }
     meet(warp / team);
     small().maxima.sum(args, group, document, chunk, is_empty, buffer, warp, lane);

@@ -21,7 +21,7 @@ struct QueryGroup {
 
   static __device__ __forceinline__ long long count(const Args& args) {
     const int fitting = max(block_query / padded_tokens(args), 1);
-    return (args.size_Nq + fitting - 1) / fitting;
+    return fitting == 1 ? args.size_Nq : (args.size_Nq + fitting - 1) / fitting;  // a division of 64 bits takes long
   }
 
   struct Token {

@@ -48,6 +48,13 @@ __device__ __forceinline__ void copy_if(unsigned destination, const void* source
         : "memory");
 }
 
+// Bytes of a (0 to 3) and b (4 to 7), one for each of the selector's lower four nibbles.
+__device__ __forceinline__ unsigned permute_bytes(unsigned a, unsigned b, unsigned selector) {
+  unsigned bytes;
+  asm("prmt.b32 %0, %1, %2, %3;" : "=r"(bytes) : "r"(a), "r"(b), "r"(selector));
+  return bytes;
+}
+
 // The compiler can't tell what x is from here on, nor move what depends on it to before this place.
 __device__ __forceinline__ void hold(int& x) { asm volatile("" : "+r"(x)::"memory"); }
 

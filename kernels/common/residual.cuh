@@ -119,20 +119,6 @@ struct FieldWeights {
       ptx::hold(lane_bytes);  // or it is worked out with every address
     }
 
-    // Of words of two rows, where a field is four features: in `upper` the first two of each field, in `lower` the last
-    // two, the upper row's in the place of the first.
-    static __device__ __forceinline__ void cross(unsigned& upper, unsigned& lower) {
-      constexpr int half = field_bits / 2;
-      constexpr unsigned low = field_bits == 8 ? 0x0f0f0f0fu : 0x33333333u;
-      constexpr unsigned first = feature::lsb_first ? low : ~low;
-      const unsigned u = upper, l = lower;
-      if constexpr (feature::lsb_first) {
-        upper = (u & first) | (l << half & ~first), lower = (u >> half & first) | (l & ~first);
-      } else {
-        upper = (u & first) | (l >> half & ~first), lower = (u << half & first) | (l & ~first);
-      }
-    }
-
     // Of features 4 s ... 4 s + 3, whose bits are in `bits` (s is known to the compiler).
     __device__ __forceinline__ void quad(unsigned (&pair)[2], const unsigned* bits, int s) const {
       if constexpr (features == 4) {
@@ -156,6 +142,32 @@ struct FieldWeights {
       return table + (((shift > 7 ? word >> (shift - 7) : word << (7 - shift)) & mask) | unsigned(lane_bytes));
     }
   };
+};
+
+// The weights of up to 2 bits a feature in two registers, chosen by permutes of bytes: fields that lie in the nibbles
+// of a word, four at a time.
+struct NibbleWeights {
+  static constexpr int word_steps = 8 / nbits;  // fours of features in a word
+  unsigned low = 0, high = 0;                   // bytes of the weights, by field
+  bool is_special = false;                      // one of them is no number
+
+  __device__ __forceinline__ explicit NibbleWeights(const Args& args) {
+#pragma unroll
+    for (int field = 0; field < 1 << nbits; ++field) {
+      const Centroid weight = weight_at(args, in_stream_order(field, nbits));
+      const float value = Numeric<dtype::centroids>::widen(weight);
+      is_special |= value - value != 0.0f;
+      low |= (unsigned(weight) & 255u) << 8 * field, high |= unsigned(weight) >> 8 << 8 * field;
+    }
+  }
+
+  // Two pairs: of the fields at bits at, at + 4, at + 8, at + 12 of a word; at = step % 2 * 16 + step / 2 * nbits.
+  __device__ __forceinline__ void four(unsigned (&pair)[2], unsigned word, int step) const {
+    constexpr unsigned nibbles = nbits == 1 ? 0x11111111u : 0x33333333u;
+    const unsigned fields = (word >> step / 2 * nbits & nibbles) >> step % 2 * 16;
+    const unsigned lows = ptx::permute_bytes(low, low, fields), highs = ptx::permute_bytes(high, high, fields);
+    pair[0] = ptx::permute_bytes(lows, highs, 0x5140), pair[1] = ptx::permute_bytes(lows, highs, 0x7362);
+  }
 };
 
 // Of a pair of features from k on, what is below `limit`: weights past d may be anything.

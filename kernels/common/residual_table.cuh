@@ -1,11 +1,13 @@
 #pragma once
 // <Q, row> = <Q, centroid> + <Q, weights>. The first is one of K values for each query token: T = centroids x Q^T,
 // float32, made once by the first of two kernels and then only looked up by the second. Many queries: T's columns are
-// made in rounds (Args::round) of at most table_bytes, whole groups of 32 query tokens each.
+// made in rounds (Args::round) of at most 256 MiB, whole groups of 32 query tokens each.
 
 namespace msj {
 
-constexpr long long table_bytes = 1ll << 28;
+constexpr int columns = 32;  // query tokens of a group
+using Group = QueryGroup<columns>;
+constexpr int row_table_bytes = columns * 4, table_rows = 1 << 21;  // of T in a round: 256 MiB
 constexpr int most_chunks = 4096;  // of a round: with few centroids, the queries are what takes memory
 
 // The groups whose T is there in one round: at most 2^21, of 128 bytes each.
@@ -13,8 +15,8 @@ struct Round {
   long long first;
   int groups;
   __device__ __forceinline__ explicit Round(const Args& args) {
-    const long long fit = table_bytes / (max(args.size_K, 1ll) * columns * 4);
-    const long long most = max(min(fit, (long long)most_chunks) / Group(args, 0).chunks, 1ll);
+    const int fit = table_rows / int(max(min(args.size_K, (long long)table_rows + 1), 1ll));
+    const long long most = max(min(fit, most_chunks) / Group(args, 0).chunks, 1);
     first = args.round * most;
     groups = int(min(Group::count(args) - first, most));
   }
@@ -46,7 +48,8 @@ struct Prepared {
 
 // --- T ---------------------------------------------------------------------------------------------------------------
 
-// A warp: 16 centroids, of whose rows a lane reads 8 features of each 32. Order: of Q and of T's columns.
+// A warp: 16 centroids, of whose rows a lane reads 8 features of each 32. Order: of Q, and of T's columns:
+// store_row(row, sums, i, c), of the columns 2 c and 2 c + 1 of each 8 that lane 4 g + c has in sums[n][2 i ...].
 template <class Order>
 struct TableProducts {
   static constexpr int rows = 16, block_rows = 64, threads = 128, min_blocks = 4;
@@ -193,12 +196,9 @@ __device__ __forceinline__ float product_of(const Args& args, long long token, c
 // two signs. The maxima of such query tokens are made again, of products made one by one, by the `members` warps of
 // which this is one: store(column, best), by lane 0.
 template <class Store>
-__device__ __forceinline__ void redo_infinite_columns(const Args& args, const Walk& walk, const Group& group,
-                                                      long long document, int chunk, unsigned infinite_columns,
-                                                      int member, int members, int lane, Store store) {
-  const int length = walk.read_length(document);
-  const long long start = walk.read_start(document);
-  if (!walk.is_inside(start, length)) return;
+__device__ __forceinline__ void redo_infinite_columns(const Args& args, const Group& group, long long start, int length,
+                                                      int chunk, unsigned infinite_columns, int member, int members,
+                                                      int lane, Store store) {
   const QueryRow<Element, columns> query_rows{args, group, chunk};
 #pragma unroll 1
   for (int column = 0; column < columns; ++column) {

@@ -1,7 +1,13 @@
 #pragma once
-// Rows of an index as fragments of tensor-core products, for 32 query tokens at a time. Which features of a k step are
-// whose does not matter as long as A and B agree: of the four lanes 4 g + c that share a row, lane c has the c-th
-// quarter of its bits, in one piece, and of Q's rows the same quarter. A k step takes 4 features of each lane.
+// Rows of an index as fragments of tensor-core products. Which features of a k step are whose does not matter as long
+// as A and B agree: of the four lanes 4 g + c that share a row, lane c has the c-th quarter of its bits, in one piece,
+// and of Q's rows the same quarter. A k step takes 4 features of each lane, as two pairs: in the fragment, its lower 8
+// features and its upper ones.
+//
+// An order says where Q's pairs of a chunk lie, in all steps rounded up to whole blocks of 4:
+//   columns                             query tokens
+//   feature(step, i)                    of a quarter, the i-th of 4
+//   places(at, step, n, lane)           words of the two pairs of lane 4 g + c of token 8 n + g
 
 namespace msj {
 
@@ -9,45 +15,29 @@ static_assert(dtype::q == dtype::centroids && dtype::q != DType::f32);
 constexpr DType type = dtype::q;
 using Element = Numeric<type>::Storage;
 
-constexpr int columns = 32;  // query tokens of a group
-using Group = QueryGroup<columns>;
-
 // Quarters of whole words, and their k steps.
 template <int d>
 constexpr int quarter_words = divide_up(residual_bytes(d), 16);
 template <int d>
 constexpr int quarter_steps = quarter_words<d> * 8 / nbits;
 
-// Q's 4 features of a k step lie as two pairs: in the fragment, its lower 8 features and its upper ones. An order says
-// in which words, of all steps rounded up to whole blocks of 4.
-struct QueryFragments {
-  // As A of mma.sync, [step][columns / 16][lane] of 16 bytes. Words of the pairs of lane 4 g + c of token 8 n + g.
-  static __device__ __forceinline__ void places(int (&at)[2], int step, int n, int lane) {
-    at[0] = ((step * 2 + n / 2) * 32 + lane) * 4 + n % 2, at[1] = at[0] + 2;
-  }
-  // T's columns in the order of the results, 4 side by side: tokens g, g + 8, g + 16, g + 24. sums: of 8 tokens each,
-  // row i's two that a lane of Products has.
-  static __device__ __forceinline__ void store_row(float* row, const float (&sums)[4][4], int i, int c) {
-#pragma unroll
-    for (int j = 0; j < 2; ++j)
-      reinterpret_cast<float4*>(row)[c * 2 + j] =
-          make_float4(sums[0][2 * i + j], sums[1][2 * i + j], sums[2][2 * i + j], sums[3][2 * i + j]);
-  }
-};
-
-// As B of wgmma: rows of 64 features under the 128-byte swizzle, a block of all 32 tokens after the other.
+// Rows of 64 features under the 128-byte swizzle, as B of wgmma. by_nibbles: as NibbleWeights takes a word's features.
+template <int block_query, bool by_nibbles>
 struct QuerySwizzle {
+  static constexpr int columns = block_query;
+
+  static __device__ __forceinline__ int feature(int step, int i) {
+    if constexpr (!by_nibbles) return 4 * step + i;
+    constexpr int word_steps = 8 / nbits, word_features = 32 / nbits;
+    const int within = step % word_steps, bit = within % 2 * 16 + i * 4 + within / 2 * nbits;
+    const int place = bit % 8, of_byte = feature::lsb_first ? place : 8 - nbits - place;
+    return step / word_steps * word_features + bit / 8 * (8 / nbits) + of_byte / nbits;
+  }
   static __device__ __forceinline__ void places(int (&at)[2], int step, int n, int lane) {
     const int row = n * 8 + lane / 4;
 #pragma unroll
     for (int half = 0; half < 2; ++half)
       at[half] = step / 4 * (columns * 32) + row * 32 + ((step % 4 * 2 + half) ^ row % 8) * 4 + lane % 4;
-  }
-  // In their own order.
-  static __device__ __forceinline__ void store_row(float* row, const float (&sums)[4][4], int i, int c) {
-#pragma unroll
-    for (int n = 0; n < 4; ++n)
-      *reinterpret_cast<float2*>(row + n * 8 + c * 2) = make_float2(sums[n][2 * i], sums[n][2 * i + 1]);
   }
 };
 
@@ -58,20 +48,24 @@ __device__ __forceinline__ bool has_infinity(unsigned pair) {
 
 // A warp: query tokens 8 n ... of a chunk, their pairs to store(word, pair). True: this lane has seen an infinity.
 template <class Order, class Store>
-__device__ __forceinline__ bool reorder_queries(const Args& args, const Group& group, int chunk, int n, int lane,
-                                                Store store) {
+__device__ __forceinline__ bool reorder_queries(const Args& args, const QueryGroup<Order::columns>& group, int chunk,
+                                                int n, int lane, Store store) {
   constexpr int steps = quarter_steps<static_size::d>;
-  const Element* row = QueryRow<Element, columns>{args, group, chunk}(n * 8 + lane / 4);
+  const Element* row = QueryRow<Element, Order::columns>{args, group, chunk}(n * 8 + lane / 4);
   bool is_infinite = false;
 #pragma unroll 1
   for (int step = 0; step < steps; ++step) {
-    const int k = lane % 4 * 4 * steps + 4 * step;
-    const uint4 v =
-        gather_16<Element>(row + k * args.q.stride[2], args.q.stride[2], row ? min(int(args.size_d) - k, 4) : 0);
-    is_infinite |= has_infinity(v.x) || has_infinity(v.y);
+    unsigned element[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int k = lane % 4 * 4 * steps + Order::feature(step, i);
+      element[i] = row != nullptr && k < int(args.size_d) ? unsigned(row[k * args.q.stride[2]]) : 0u;
+    }
+    const unsigned lower = element[0] | element[1] << 16, upper = element[2] | element[3] << 16;
+    is_infinite |= has_infinity(lower) || has_infinity(upper);
     int at[2];
     Order::places(at, step, n, lane);
-    store(at[0], v.x), store(at[1], v.y);
+    store(at[0], lower), store(at[1], upper);
   }
   return is_infinite;
 }

@@ -183,10 +183,7 @@ HopperRows made_rows(int bits) {
 
 std::string admission_of_hopper(const ConfigQuery &query) {
   if (!has_half_rows(query.dtypes)) return "the hopper path takes rows of 16 bits, these are float32";
-  const HopperTile tile = hopper_tile(query.config);
-  if (query.bucket_sizes[nbits] == 8 && tile.block_query == 128)
-    return "128 columns leave loading warps no registers for 8 bits a feature";
-  return hopper_admission(tile, made_rows(static_cast<int>(query.bucket_sizes[nbits])),
+  return hopper_admission(hopper_tile(query.config), made_rows(static_cast<int>(query.bucket_sizes[nbits])),
                           static_cast<int>(query.bucket_sizes[d]), query.limits.shared_bytes_per_block);
 }
 
@@ -228,7 +225,7 @@ std::string admission_of_hopper_gather(const ConfigQuery &query) {
 
 LaunchList geometry_of_hopper_gather(const GeometryQuery &query) {
   const ScoreBlocks blocks = blocks_of_decoded_rows(Coded::centroids, query);
-  const std::int64_t grid = hopper_grid(kDecodedColumns, blocks.documents, blocks.persistent,
+  const std::int64_t grid = hopper_grid(query.config.at("block_query"), blocks.documents, blocks.persistent,
                                         {query.sizes[Nq], query.sizes[Nd], query.sizes[Lq]}, query.sm_count);
   LaunchList list;
   if (grid == 0) return list;
@@ -262,7 +259,7 @@ constexpr std::array<PathSpec, 5> kPaths = {{
      .geometry = geometry_of_hopper,
      .tensor_maps = kTensorMaps},
     {.name = "hopper_table",
-     .tunables = kDecodedRowsTunables,
+     .tunables = kHopperTableTunables,
      .entries = kTableEntries,
      .min_compute_capability = 90,
      .max_compute_capability = 90,
@@ -270,7 +267,7 @@ constexpr std::array<PathSpec, 5> kPaths = {{
      .geometry = geometry_of_hopper_table,
      .workspace = workspace_of_table},
     {.name = "hopper_gather",
-     .tunables = kDecodedRowsTunables,
+     .tunables = kHopperGatherTunables,
      .entries = kGatherEntries,
      .min_compute_capability = 90,
      .max_compute_capability = 90,

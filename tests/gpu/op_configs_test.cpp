@@ -102,7 +102,9 @@ Bits part_of(const OpInstance &instance, std::size_t operand, const Part &part) 
   const Placement &at = instance.operand(operand).placement();
   const Bits &all = instance.elements(operand);
   if (at.rank != op.operands[operand].rank) return all;  // one value for all
-  const std::string_view first = op.sizes[static_cast<std::size_t>(op.operands[operand].dims[0])].name;
+  const auto dimension = static_cast<std::size_t>(op.operands[operand].dims[0]);
+  if (dimension >= op.sizes.size()) return all;  // an extent, not a size
+  const std::string_view first = op.sizes[dimension].name;
   if (first != "Nq" && first != "Nd") return all;
   const auto row = static_cast<std::ptrdiff_t>(at.shape[1] * at.shape[2]);
   const auto begin = all.begin() + row * (first == "Nq" ? part.query : part.document);

@@ -39,9 +39,11 @@ struct Problem {
   }
 };
 
-TileConfig config_of(std::string_view path, int teams, int ring, int min_blocks, int persistent) {
-  return {std::string(path),
-          {{"teams", teams}, {"ring", ring}, {"min_blocks", min_blocks}, {"persistent", persistent}}};
+TileConfig config_of(std::string_view path, int block_query, int teams, int ring, int min_blocks, int persistent) {
+  TileConfig config = {std::string(path),
+                       {{"teams", teams}, {"ring", ring}, {"min_blocks", min_blocks}, {"persistent", persistent}}};
+  if (path == "hopper_gather") config.tunables["block_query"] = block_query;
+  return config;
 }
 
 }  // namespace
@@ -68,15 +70,16 @@ TEST_CASE("rows decoded in registers are for compute capability 9.0, as far as r
 }
 
 TEST_CASE("admission of rows decoded in registers survives any tunables") {
-  for (const std::string_view tunable : ops::kDecodedRowsTunables) {
-    for (const int value : {-2147483647 - 1, -1, 0, 1, 2, 3, 8, 9, 16, 64, 4096, 2147483647}) {
-      TileConfig config = config_of("hopper_table", 1, 2, 1, 1);
+  for (const std::string_view tunable : ops::kHopperGatherTunables) {
+    for (const int value : {-2147483647 - 1, -1, 0, 1, 2, 3, 8, 9, 16, 32, 64, 128, 4096, 2147483647}) {
+      TileConfig config = config_of("hopper_gather", 32, 1, 2, 1, 1);
       config.tunables[std::string(tunable)] = value;
       CAPTURE(tunable);
       CAPTURE(value);
       const std::string why = tune::admission_problem(Problem{128, 2}.key(), config, Layout::aligned16,
                                                       cuda::parse_architecture("sm_90a").limits);
-      const bool is_accepted = tunable == "teams"        ? value >= 1 && value <= 8
+      const bool is_accepted = tunable == "block_query"  ? value == 32 || value == 64 || value == 128
+                               : tunable == "teams"      ? value >= 1 && value <= 8
                                : tunable == "ring"       ? value >= 2 && value <= 16
                                : tunable == "min_blocks" ? value >= 1 && value <= 32
                                                          : value >= 0 && value <= 64;
@@ -90,21 +93,23 @@ TEST_CASE("a launch has the shared memory and the threads that rows decoded in r
   struct Case {
     std::string_view path, kernel_class;
     Problem problem;
-    int teams, ring;
+    int block_query, teams, ring;
   };
   const auto nvrtc = cuda::Nvrtc::load({});
   jit::KernelSources sources("");
   const OpSpec &op = ops::residual_forward_spec();
   const cuda::Architecture architecture = cuda::parse_architecture("sm_90a");
-  for (const Case &c :
-       {Case{"hopper_table", "HopperTable", {128, 2}, 4, 3}, Case{"hopper_table", "HopperTable", {96, 4, 100}, 2, 2},
-        Case{"hopper_table", "HopperTable", {64, 8}, 1, 5}, Case{"hopper_gather", "HopperGather", {128, 4}, 3, 2},
-        Case{"hopper_gather", "HopperGather", {100, 1, 33}, 2, 2},
-        Case{"hopper_gather", "HopperGather", {48, 2}, 4, 3}}) {
+  for (const Case &c : {Case{"hopper_table", "HopperTable", {128, 2}, 32, 4, 3},
+                        Case{"hopper_table", "HopperTable", {96, 4, 100}, 32, 2, 2},
+                        Case{"hopper_table", "HopperTable", {64, 8}, 32, 1, 5},
+                        Case{"hopper_gather", "HopperGather", {128, 4}, 32, 3, 2},
+                        Case{"hopper_gather", "HopperGather", {100, 1, 33}, 32, 2, 2},
+                        Case{"hopper_gather", "HopperGather", {48, 2}, 64, 3, 2},
+                        Case{"hopper_gather", "HopperGather", {128, 4, 200}, 128, 2, 2}}) {
     CAPTURE(c.path);
     CAPTURE(c.problem.d);
     CAPTURE(c.problem.nbits);
-    const TileConfig config = config_of(c.path, c.teams, c.ring, 1, 1);
+    const TileConfig config = config_of(c.path, c.block_query, c.teams, c.ring, 1, 1);
     const tune::AutotuneKey key = c.problem.key();
     REQUIRE(tune::admission_problem(key, config, Layout::aligned16, architecture.limits) == "");
     const Sizes statics = key.bucket().static_sizes();
@@ -122,7 +127,7 @@ TEST_CASE("a launch has the shared memory and the threads that rows decoded in r
     const std::string check = fmt::format(
         "namespace msj {{ using Block = DecodedRows<{}>; static_assert(Block::queries_at + {} * Block::query_bytes == "
         "{} && threads == {}); }}\n",
-        c.kernel_class, c.problem.Lq > 32 ? c.teams : 1, launch.shared_bytes, launch.threads);
+        c.kernel_class, c.problem.Lq > c.block_query ? c.teams : 1, launch.shared_bytes, launch.threads);
     Counters counters;
     CHECK_NOTHROW(std::ignore = nvrtc->compile(jit::translation_unit(specialization, sources) + check, "decoded.cu",
                                                architecture, jit::compile_options(), counters));
