@@ -1,6 +1,3 @@
-#include <fmt/format.h>
-
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "api/documents.h"
@@ -76,18 +73,10 @@ std::string cache_verify(ops::Pipeline &pipeline) {
 
 std::string cache_clear(ops::Pipeline &pipeline) {
   Json json = cache_layers(pipeline);
-  json["removed"] = pipeline.root().clear();
+  const store::CacheRoot::Cleared cleared = pipeline.root().clear();
+  json["removed"] = cleared.removed;
   json["problems"] = Json::array();
-  const std::string writable = pipeline.settings().cache_dir;
-  std::error_code error;
-  (void)std::filesystem::status(writable, error);
-  if (error == std::errc::no_such_file_or_directory) return to_text(json);  // whether it could be made or not
-  const std::string locks = fmt::format("{}/{}/locks", writable, store::kFormat);
-  for (const auto &left : verified(pipeline)) {
-    if (writable.empty() || !left.path.starts_with(writable) || left.path.starts_with(locks)) continue;
-    json["problems"].push_back(
-        {{"path", left.path}, {"problem", left.problem.empty() ? "is still there" : left.problem}});
-  }
+  for (const auto &file : cleared.left) json["problems"].push_back({{"path", file.path}, {"problem", file.problem}});
   return to_text(json);
 }
 

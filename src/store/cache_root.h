@@ -83,9 +83,13 @@ class CacheRoot {
   // appear only as leftovers of an hour or more; lock files and roots only if they are wrong. Nothing is made: a
   // writable root that is missing is wrong only if the first use could not make it.
   [[nodiscard]] std::vector<Found> verify(const PlacedCheck &check);
-  // Removes everything of ours below the writable layer's root (v1/), nothing else; returns the files removed. A lock
-  // that is held stays.
-  std::vector<std::string> clear();
+  struct Cleared {
+    std::vector<std::string> removed;
+    std::vector<Found> left;  // what could not be removed, or is not ours
+  };
+  // Removes everything of ours below the writable layer's root (v1/), nothing else. A lock that is held stays, and so
+  // does a temporary of the last hour, which somebody is writing; what is made again meanwhile is nobody's fault.
+  Cleared clear();
   // Removes from the writable layer's v1/ what `reason` gives a reason for, or what can't be trusted, then cubins down
   // to the cap: see store/prune.h.
   [[nodiscard]] Pruned prune(const PlacedCheck &reason);
