@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "api/documents.h"
@@ -45,6 +46,12 @@ Json cache_layers(ops::Pipeline &pipeline) {
 
 std::string cache_path(ops::Pipeline &pipeline) {
   Json json = cache_layers(pipeline);
+  const auto examined = pipeline.root().examine_layers(store::Missing::ask);
+  for (Json &layer : json["layers"]) {
+    const auto same = std::ranges::find(examined, layer.at("path").get_ref<const std::string &>(),
+                                        &store::CacheRoot::ExaminedLayer::path);
+    if (same != examined.end() && !same->problem.empty()) layer["problem"] = same->problem;
+  }
   const store::CacheRoot::Kept kept = pipeline.root().kept();
   json["kept"] = {{"files", kept.files}, {"failed", kept.failed}, {"problem", kept.problem}, {"logged", kept.logged}};
   return to_text(json);

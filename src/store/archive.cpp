@@ -247,6 +247,9 @@ Exported export_archive(CacheRoot &root, const std::string &file, const Exportin
     ++(is_entry(relative) ? exported.entries : exported.cubins);
     exported.bytes += static_cast<std::int64_t>(bytes->size());
   }
+  if (!exporting.wanted.empty() && exported.entries + exported.cubins == 0) {
+    throw_error(MSJ_ERROR_IO, "{} is not written: no entry or cubin {} is cached", file, exporting.wanted);
+  }
   tar.finish();
   written(archive.put_in_place(std::string(name_of(target))));
   return exported;

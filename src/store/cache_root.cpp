@@ -133,13 +133,15 @@ const std::string &CacheRoot::writable() {
   return layer->path;
 }
 
-std::vector<CacheRoot::ExaminedLayer> CacheRoot::examine_layers() {
+std::vector<CacheRoot::ExaminedLayer> CacheRoot::examine_layers(Missing missing) {
   std::vector<ExaminedLayer> found;
   if (!writable_problem_.empty()) found.push_back({"", writable_problem_, true});
   for (const Layer &layer : layers_) {
-    const Opened root = open_folder(layer, {}, layer.writable ? Missing::create : Missing::leave);
+    const Opened root = open_folder(layer, {}, layer.writable ? missing : Missing::leave);
     std::string problem;
-    if (!root) {
+    if (root.absent() && layer.writable && missing == Missing::ask) {
+      problem = "";  // it can be made
+    } else if (!root) {
       problem = fmt::format("{} {}", root.path, root.problem.empty() ? "can't be made" : root.problem);
     } else if (const int denied = layer.writable ? files_->may_write(root.handle.get()) : 0; denied < 0) {
       problem = fmt::format("{} can't be written: {}", root.path, error_text(denied));

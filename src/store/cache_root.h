@@ -112,8 +112,9 @@ class CacheRoot {
     std::string problem;  // "" for one that can be used
     bool writable;        // is meant to be
   };
-  // Each layer's root, the writable one first, and why it can't be used. Nothing is logged.
-  [[nodiscard]] std::vector<ExaminedLayer> examine_layers();
+  // Each layer's root, the writable one first, and why it can't be used. Nothing is logged. A writable root that is
+  // missing is made, or with `ask` only asked for.
+  [[nodiscard]] std::vector<ExaminedLayer> examine_layers(Missing missing = Missing::create);
 
   [[nodiscard]] std::vector<std::string> layers() const;  // all roots, the writable one first
   [[nodiscard]] Files &files() { return *files_; }        // the file system that it is on
