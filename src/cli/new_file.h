@@ -1,5 +1,6 @@
 // A file that appears whole under its name or not at all: it is written without a name, where the file system has such
-// files, so that a command that is killed leaves nothing; else to a temporary beside it, which is renamed.
+// files, so that a command that is killed leaves nothing; else to a temporary beside it, which is renamed. Over a file
+// that is there the nameless one has such a name too, from the link to the rename.
 #pragma once
 
 #include <cstddef>
@@ -30,7 +31,7 @@ class NewFile {
   void publish();  // after sync()
 
  private:
-  bool link_as(const std::filesystem::path &name) const;  // false if that is taken
+  [[nodiscard]] bool link_as(const std::filesystem::path &name) const;  // false if that is taken
   [[noreturn]] void refuse(int error) const;
 
   std::filesystem::path target_;

@@ -1,11 +1,10 @@
-#include "cli/words.h"
+#include "text/printable.h"
 
 #include <doctest/doctest.h>
 
 #include <string>
 
 using namespace msj;
-using namespace msj::cli;
 
 TEST_CASE("printable text stays as it is") {
   for (const std::string text : {"", "a plain word, with 'quotes' and \\", "naïve … 日本語 𝄞", "\xef\xbf\xbf"}) {
@@ -41,4 +40,9 @@ TEST_CASE("long text is cut between characters, and its length is told") {
   CHECK(shortened(std::string(79, 'x') + "é" + std::string(80, 'y')) == std::string(79, 'x') + "… (161 bytes)");
   CHECK(shortened(std::string(78, 'x') + "é" + std::string(80, 'y')) == std::string(78, 'x') + "é… (160 bytes)");
   CHECK(shortened(std::string(200, '\x80')) == "… (200 bytes)");  // no UTF-8 at all
+}
+
+TEST_CASE("what a sentence quotes is shortened first, then made printable") {
+  CHECK(in_quotes("a\n") == "\"a\\x0a\"");
+  CHECK(in_quotes(std::string(100'000, '\n')).ends_with("\\x0a… (100000 bytes)\""));
 }
