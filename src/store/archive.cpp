@@ -159,7 +159,7 @@ class Importer {
 
   // What was read to its end a moment ago may be cut, changed or unreadable by now: then some files are in the cache.
   template <typename Read>
-  std::invoke_result_t<Read> again(const Read &read) const {
+  [[nodiscard]] std::invoke_result_t<Read> again(const Read &read) const {
     try {
       return read();
     } catch (const Error &error) {
