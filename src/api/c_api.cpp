@@ -1,5 +1,6 @@
 // The C ABI: checks handles and structs, calls the pipeline, and is the one place that turns exceptions into statuses.
 #include <algorithm>
+#include <climits>
 #include <cstdlib>
 #include <cstring>
 #include <limits>
@@ -17,6 +18,7 @@
 #include "maxsim_jit/maxsim_jit.h"
 #include "ops/bind.h"
 #include "ops/registry.h"
+#include "text/printable.h"
 
 namespace {
 
@@ -30,7 +32,7 @@ std::string &last_error() {
 
 msj_status fail(msj_status status, const char *sentence) noexcept {
   try {
-    last_error() = sentence;
+    last_error() = msj::printable(sentence);  // a caller's names, and a file system's, may hold any bytes
   } catch (...) {
     last_error().clear();  // no memory for the sentence: the status still tells
   }
@@ -125,7 +127,7 @@ std::string_view text_or_empty(const char *text) { return text == nullptr ? std:
 std::string_view op_filter(const char *op) {
   const std::string_view wanted = text_or_empty(op);
   if (wanted.empty() || msj::ops::find_op(wanted) != nullptr) return wanted;
-  throw_error(MSJ_ERROR_INVALID_ARGUMENT, "options.op is '{}', which is no op", wanted);
+  throw_error(MSJ_ERROR_INVALID_ARGUMENT, "options.op is {}, which is no op", msj::in_quotes(wanted));
 }
 
 std::string architecture_filter(const char *arch) {
@@ -133,9 +135,16 @@ std::string architecture_filter(const char *arch) {
 }
 
 std::string file_name(const char *file) {
-  if (file != nullptr && *file != '\0') return file;
-  throw_error(MSJ_ERROR_INVALID_ARGUMENT, "file is {}; the path of a file is accepted",
-              file == nullptr ? "null" : "empty");
+  const std::string_view name = text_or_empty(file);
+  if (name.empty()) {
+    throw_error(MSJ_ERROR_INVALID_ARGUMENT, "file is {}; the path of a file is accepted",
+                file == nullptr ? "null" : "empty");
+  }
+  if (name.size() >= PATH_MAX) {
+    throw_error(MSJ_ERROR_INVALID_ARGUMENT, "file is {}; a path of at most {} bytes is accepted", msj::in_quotes(name),
+                PATH_MAX - 1);
+  }
+  return std::string(name);
 }
 
 void give_string(const std::string &text, char **out) {
@@ -166,7 +175,8 @@ void prepare(msj_context &context, const msj_call &call, const msj_prepare_optio
   msj::BoundCall bound = msj::ops::bind(call, msj::ops::DataRule::ignored);
   const auto layouts = layouts_of(options.layout, bound.layout);
   if (options.gpu != nullptr && options.arch == nullptr) {
-    throw_error(MSJ_ERROR_INVALID_ARGUMENT, "options.gpu is '{}' without options.arch; both are needed", options.gpu);
+    throw_error(MSJ_ERROR_INVALID_ARGUMENT, "options.gpu is {} without options.arch; both are needed",
+                msj::in_quotes(options.gpu));
   }
   if (plan != nullptr && (options.arch != nullptr || layouts.size() != 1 || is_cpu(call))) {
     throw_error(MSJ_ERROR_INVALID_ARGUMENT,

@@ -1,6 +1,8 @@
 // The cache to a tar archive and back: which files are meant, what makes one valid, and what is said of it.
 #include "store/archive.h"
 
+#include <fmt/format.h>
+
 #include <nlohmann/json.hpp>
 
 #include "api/documents.h"
@@ -74,7 +76,11 @@ std::string cache_export(ops::Pipeline &pipeline, const std::string &file, std::
   const auto is_wanted = [&](const std::string &relative, std::string_view bytes) {
     return is_of(op, arch, relative, bytes);
   };
-  const store::Exported exported = store::export_archive(pipeline.root(), file, {check_of(pipeline), is_wanted});
+  std::string wanted;
+  if (!op.empty()) wanted = fmt::format("of {}", op);
+  if (!arch.empty()) wanted += fmt::format("{}for {}", wanted.empty() ? "" : " ", arch);
+  const store::Exported exported =
+      store::export_archive(pipeline.root(), file, {check_of(pipeline), is_wanted, wanted});
   return to_text(carried(pipeline, file, exported));
 }
 

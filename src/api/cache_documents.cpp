@@ -1,6 +1,4 @@
-#include <fmt/format.h>
-
-#include <filesystem>
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "api/documents.h"
@@ -48,6 +46,12 @@ Json cache_layers(ops::Pipeline &pipeline) {
 
 std::string cache_path(ops::Pipeline &pipeline) {
   Json json = cache_layers(pipeline);
+  const auto examined = pipeline.root().examine_layers(store::Missing::ask);
+  for (Json &layer : json["layers"]) {
+    const auto same = std::ranges::find(examined, layer.at("path").get_ref<const std::string &>(),
+                                        &store::CacheRoot::ExaminedLayer::path);
+    if (same != examined.end() && !same->problem.empty()) layer["problem"] = same->problem;
+  }
   const store::CacheRoot::Kept kept = pipeline.root().kept();
   json["kept"] = {{"files", kept.files}, {"failed", kept.failed}, {"problem", kept.problem}, {"logged", kept.logged}};
   return to_text(json);
@@ -76,18 +80,10 @@ std::string cache_verify(ops::Pipeline &pipeline) {
 
 std::string cache_clear(ops::Pipeline &pipeline) {
   Json json = cache_layers(pipeline);
-  json["removed"] = pipeline.root().clear();
+  const store::CacheRoot::Cleared cleared = pipeline.root().clear();
+  json["removed"] = cleared.removed;
   json["problems"] = Json::array();
-  const std::string writable = pipeline.settings().cache_dir;
-  std::error_code error;
-  (void)std::filesystem::status(writable, error);
-  if (error == std::errc::no_such_file_or_directory) return to_text(json);  // whether it could be made or not
-  const std::string locks = fmt::format("{}/{}/locks", writable, store::kFormat);
-  for (const auto &left : verified(pipeline)) {
-    if (writable.empty() || !left.path.starts_with(writable) || left.path.starts_with(locks)) continue;
-    json["problems"].push_back(
-        {{"path", left.path}, {"problem", left.problem.empty() ? "is still there" : left.problem}});
-  }
+  for (const auto &file : cleared.left) json["problems"].push_back({{"path", file.path}, {"problem", file.problem}});
   return to_text(json);
 }
 

@@ -1,5 +1,6 @@
 #include "api/context.h"
 
+#include "base/float_environment.h"
 #include "base/settings.h"
 
 namespace {
@@ -9,6 +10,7 @@ msj::tune::Progress serialized(const msj_context_options &options, std::mutex &m
   return [callback = options.progress, user = options.progress_user, &mutex](const char *what, std::int64_t done,
                                                                              std::int64_t total) {
     const std::scoped_lock lock(mutex);
+    const msj::DefaultFloatEnvironment during;  // what the callback makes of it ends with the callback
     callback(user, what, done, total);
   };
 }

@@ -82,6 +82,12 @@ bool is_unusable_root(const Json &problem, const Json &verified) {
   return std::ranges::find(verified.at("unusable"), problem.at("path")) != verified.at("unusable").end();
 }
 
+// "; not read: /opt/baked, which can't be used", of the layers whose files are not among those that are counted.
+std::string not_read_text(const Json &verified) {
+  const auto unusable = verified.at("unusable").get<std::vector<std::string>>();
+  return unusable.empty() ? "" : fmt::format("; not read: {}, which can't be used", fmt::join(unusable, ", "));
+}
+
 void check_cache(ops::Pipeline &pipeline, Json &checks) {
   const auto layers = pipeline.root().examine_layers();
   if (layers.empty() || !layers.front().writable) {
@@ -101,18 +107,19 @@ void check_cache(ops::Pipeline &pipeline, Json &checks) {
   for (const Json &problem : verified.at("problems")) {
     if (!is_unusable_root(problem, verified)) problems.push_back(problem);
   }
+  const std::string not_read = not_read_text(verified);
   if (problems.empty() && verified.at("files") == 0 && !verified.at("unusable").empty()) {
     const bool writable = layers.empty() || layers.front().problem.empty();
-    checks.push_back(check("cache files", "warning", "none: what a directory holds that can't be used is not read",
-                           writable ? kFixLayer : kFixCache));
+    checks.push_back(check("cache files", "warning", "none" + not_read, writable ? kFixLayer : kFixCache));
   } else if (problems.empty()) {
-    checks.push_back(check("cache files", "ok", fmt::format("{} files, all valid", verified.at("files").dump())));
+    checks.push_back(
+        check("cache files", "ok", fmt::format("{} files, all valid{}", verified.at("files").dump(), not_read)));
   } else {
     const Json &first = problems.front();
     checks.push_back(
         check("cache files", "warning",
-              fmt::format("{} of {} are not valid; the first: {}: {}", problems.size(), verified.at("files").dump(),
-                          first.at("path").get<std::string>(), first.at("problem").get<std::string>()),
+              fmt::format("{} of {} are not valid; the first: {}: {}{}", problems.size(), verified.at("files").dump(),
+                          first.at("path").get<std::string>(), first.at("problem").get<std::string>(), not_read),
               "`maxsim-jit cache verify` lists them; each is ignored and replaced when it is needed, or "
               "run `maxsim-jit cache prune`"));
   }

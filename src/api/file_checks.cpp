@@ -166,15 +166,14 @@ bool is_of_architecture(const std::string &environment, std::string_view arch) {
 }
 
 std::string file_problem(ops::Pipeline &pipeline, const std::string &relative, std::string_view bytes) {
-  constexpr const char *kNoName = "no file of this cache has such a name";
   if (store::is_lock(relative)) return {};
-  if (relative.starts_with(fmt::format("{}/", store::kLocks))) return kNoName;
+  if (relative.starts_with(fmt::format("{}/", store::kLocks))) return std::string(store::kNoSuchName);
   if (relative.starts_with(fmt::format("{}/", store::kCubins))) {
     return store::cubin_problem(relative, bytes,
                                 [&](const store::CubinFile &file) { return cubin_texts_problem(pipeline, file); });
   }
   if (relative.ends_with(store::kEntryEnding)) return entry_file_problem(pipeline, relative, bytes);
-  return kNoName;
+  return std::string(store::kNoSuchName);
 }
 
 store::Verdict lookup_verdict(ops::Pipeline &pipeline, const std::string &relative, std::string_view bytes) {

@@ -28,6 +28,17 @@ void add_entry(Json &entries, const std::string &text, const char *source, std::
   entries.push_back(std::move(row));
 }
 
+// As a person looks for one: by what it computes, then for what, then how; the hash makes the order total.
+std::vector<std::string> place_of(const Json &cubin) {
+  std::vector<std::string> place;
+  for (const char *field :
+       {"op", "architecture", "dtypes", "static_sizes", "features", "layout", "path", "config", "hash"}) {
+    const auto found = cubin.find(field);
+    place.push_back(found == cubin.end() ? std::string() : found->dump());
+  }
+  return place;
+}
+
 }  // namespace
 
 std::string inspect_entries(ops::Pipeline &pipeline, std::string_view op, std::string_view arch) {
@@ -64,6 +75,7 @@ std::string inspect_cubins(ops::Pipeline &pipeline, std::string_view op, std::st
     row["provenance"] = provenance;
     cubins.push_back(std::move(row));
   }
+  std::sort(cubins.begin(), cubins.end(), [](const Json &a, const Json &b) { return place_of(a) < place_of(b); });
   return to_text(Json{{"schema", "maxsim-jit/inspect/1"}, {"cubins", std::move(cubins)}});
 }
 

@@ -5,6 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "text/json_problem.h"
+
 namespace msj {
 
 // A discarded value, with one sentence in `why`, for what is no JSON text (UTF-8, as JSON is) or is nested deeper.
@@ -17,7 +19,7 @@ namespace msj {
   };
   Json json = Json::parse(text, keep, false);
   if (json.is_discarded() || too_deep) {
-    why = json.is_discarded() ? "it is no JSON text: truncated or damaged" : "it is nested too deep";
+    why = too_deep ? "it is nested too deep" : "it is no JSON text: " + json_problem(text);
     json = Json(Json::value_t::discarded);
   }
   return json;

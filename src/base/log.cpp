@@ -1,5 +1,8 @@
 #include "base/log.h"
 
+#include "base/float_environment.h"
+#include "text/printable.h"
+
 #ifndef SPDLOG_FMT_EXTERNAL
 #define SPDLOG_FMT_EXTERNAL
 #endif
@@ -39,6 +42,7 @@ class CallbackSink : public spdlog::sinks::base_sink<std::recursive_mutex> {
  private:
   void sink_it_(const spdlog::details::log_msg &message) override {
     const std::string text(message.payload.data(), message.payload.size());
+    const DefaultFloatEnvironment during;  // what the callback makes of it ends with the callback
     callback_(user_, abi_level(message.level), text.c_str());
   }
   void flush_() override {}
@@ -77,8 +81,10 @@ Log::Log(std::string_view level, msj_log_callback callback, void *user)
 
 Log::~Log() = default;
 
+// On one line, whatever bytes a path in it has.
 void Log::write(int level, std::string_view message) {
-  sink_->logger.log(spdlog_level(level), spdlog::string_view_t(message.data(), message.size()));
+  const spdlog::level::level_enum wanted = spdlog_level(level);
+  if (sink_->logger.should_log(wanted)) sink_->logger.log(wanted, printable(message));
 }
 
 void Log::once(int level, const std::string &key, std::string_view message) {

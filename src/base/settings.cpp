@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "text/printable.h"
 
 namespace msj {
 
@@ -42,9 +43,9 @@ std::string absolute(const Value &value, const std::string &path) {
   const std::filesystem::path here = std::filesystem::current_path(error);
   if (error) {
     throw_error(MSJ_ERROR_INVALID_ARGUMENT,
-                "{} is \"{}\", with a relative directory, and the working directory can't be read: {}; an absolute "
+                "{} is {}, with a relative directory, and the working directory can't be read: {}; an absolute "
                 "directory is accepted",
-                value.source, value.text, error.message());
+                value.source, in_quotes(value.text), error.message());
   }
   return (here / path).string();
 }
@@ -68,8 +69,8 @@ void read_layers(const Value &value, Settings &settings) {
   // Two unset variables of a script, and no cache that anybody asked for.
   if (settings.cache_dir.empty() && settings.read_only_dirs.empty()) {
     throw_error(MSJ_ERROR_INVALID_ARGUMENT,
-                "{} is \"{}\", which names no directory; \"rw\", \"rw:ro\" or \":ro\" is accepted", value.source,
-                value.text);
+                "{} is {}, which names no directory; \"rw\", \"rw:ro\" or \":ro\" is accepted", value.source,
+                in_quotes(value.text));
   }
 }
 
@@ -85,7 +86,7 @@ void default_layer(const Environment &environment, Settings &settings) {
   } else {
     settings.cache_dir_problem = fmt::format(
         "no cache directory: HOME is {}; set MAXSIM_JIT_CACHE_DIR, XDG_CACHE_HOME or HOME to an absolute directory",
-        home.empty() ? "not set" : "\"" + home + "\"");
+        home.empty() ? "not set" : in_quotes(home));
   }
 }
 
@@ -93,8 +94,8 @@ TuneMode tune_mode(const Value &value) {
   if (value.text.empty() || value.text == "on") return TuneMode::on;
   if (value.text == "cached") return TuneMode::cached;
   if (value.text == "off") return TuneMode::off;
-  throw_error(MSJ_ERROR_INVALID_ARGUMENT, "{} is \"{}\"; \"on\", \"cached\" or \"off\" is accepted", value.source,
-              value.text);
+  throw_error(MSJ_ERROR_INVALID_ARGUMENT, "{} is {}; \"on\", \"cached\" or \"off\" is accepted", value.source,
+              in_quotes(value.text));
 }
 
 std::string log_level(const std::string &text) {
@@ -103,7 +104,7 @@ std::string log_level(const std::string &text) {
     if (text == level) return text;
   }
   throw_error(MSJ_ERROR_INVALID_ARGUMENT,
-              "MAXSIM_JIT_LOG is \"{}\"; \"off\", \"error\", \"warn\", \"info\" or \"debug\" is accepted", text);
+              "MAXSIM_JIT_LOG is {}; \"off\", \"error\", \"warn\", \"info\" or \"debug\" is accepted", in_quotes(text));
 }
 
 // A number within [least, most], in any locale; `fallback` where the variable is not set.
@@ -115,8 +116,8 @@ Number number(const Environment &environment, const char *variable, Number fallb
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   // Negated, so that a NaN is refused too.
   if (error != std::errc() || end != text.data() + text.size() || !(value >= least && value <= most)) {
-    throw_error(MSJ_ERROR_INVALID_ARGUMENT, "{} is \"{}\"; a number from {} to {} is accepted", variable, text, least,
-                most);
+    throw_error(MSJ_ERROR_INVALID_ARGUMENT, "{} is {}; a number from {} to {} is accepted", variable, in_quotes(text),
+                least, most);
   }
   return value;
 }

@@ -86,7 +86,7 @@ void note_gaps(const BenchReport &report, const BenchOptions &options, Console &
 void write_svg(const std::string &file, const std::string &text) {
   NewFile staged(output_target(file));
   staged.write(std::as_bytes(std::span(text)));
-  staged.close();
+  staged.sync();
   staged.publish();
 }
 

@@ -82,8 +82,8 @@ std::string prune_text(const Json &document) {
   }
   const Json &bytes = document.at("bytes");
   return text + problems_text(document, "not removed") +
-         fmt::format("removed files: {}, bytes: {}, before {}\n", document.at("removed").size(),
-                     bytes.at("after").get<std::int64_t>(), bytes.at("before").get<std::int64_t>());
+         fmt::format("removed files: {}; bytes: {} before, {} now\n", document.at("removed").size(),
+                     bytes.at("before").get<std::int64_t>(), bytes.at("after").get<std::int64_t>());
 }
 
 std::string counts_text(const Json &document) {
@@ -120,10 +120,11 @@ std::string imported(const CacheOptions &options, const maxsim_jit::Context &con
   return context.cache_import(options.file);
 }
 
+constexpr std::string_view kPath = "path";
 constexpr std::string_view kExport = "export";
 constexpr std::string_view kImport = "import";
 constexpr std::array kActions = {
-    Action{"path", "print the cache's directories, the writable one first", acted<MSJ_CACHE_PATH>, path_text},
+    Action{kPath, "print the cache's directories, the writable one first", acted<MSJ_CACHE_PATH>, path_text},
     Action{"verify", "check every file; exit 1 if one is no valid entry or cubin", acted<MSJ_CACHE_VERIFY>,
            verify_text},
     Action{"prune", "remove from the writable directory what no lookup takes, and cubins above the size cap",
@@ -134,6 +135,15 @@ constexpr std::array kActions = {
            imported, import_text},
 };
 
+// A path is printed as it is meant, whether it can be used or not.
+void note_unusable(const Json &document, Console &console) {
+  for (const Json &layer : document.at("layers")) {
+    if (const std::string problem = layer.value("problem", ""); !problem.empty()) {
+      console.note("this cache directory can't be used: " + problem);
+    }
+  }
+}
+
 int run_cache(const CacheOptions &options, const std::vector<OpInfo> &ops, Console &console) {
   if (!options.op.empty()) static_cast<void>(find_op(ops, options.op));
   if (!options.arch.empty()) check_arch(options.arch);
@@ -142,9 +152,10 @@ int run_cache(const CacheOptions &options, const std::vector<OpInfo> &ops, Conso
   if (document.at("layers").empty()) {
     failure("there is no cache directory: set MAXSIM_JIT_CACHE_DIR, or HOME to an absolute path");
   }
+  if (options.action->name == kPath) note_unusable(document, console);
   const bool is_export = options.action->name == kExport;
   if (is_export && document.value("entries", 0) + document.value("cubins", 0) == 0) {
-    console.note("no such entry or cubin is cached; the archive is empty");
+    console.note("nothing is cached; the archive is empty");
   }
   if (options.json) {
     print_json(document);

@@ -133,6 +133,7 @@ std::optional<DType> dtype_of(NpyType type) {
       return DType::fp8_e4m3;
     case NpyType::fp8_e5m2:
       return DType::fp8_e5m2;
+    case NpyType::u16:
     case NpyType::f64:
       break;
   }

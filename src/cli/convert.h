@@ -18,7 +18,8 @@ namespace msj::cli {
 [[nodiscard]] bool is_float(NpyType type);
 [[nodiscard]] bool is_float(DType dtype);
 
-// The dtype of the same bits; raw8 has none of its own and counts as u8. No float64 in the library: nullopt.
+// The dtype of the same bits; raw8 has none of its own and counts as u8. No float64 or uint16 in the
+// library: nullopt.
 [[nodiscard]] std::optional<DType> dtype_of(NpyType type);
 
 struct Converted {

@@ -14,7 +14,10 @@ class FileDescriptor {
     if (value_ >= 0) ::close(value_);
   }
   FileDescriptor(FileDescriptor &&other) noexcept : value_(std::exchange(other.value_, -1)) {}
-  FileDescriptor &operator=(FileDescriptor &&) = delete;
+  FileDescriptor &operator=(FileDescriptor &&other) noexcept {
+    std::swap(value_, other.value_);
+    return *this;
+  }
 
   [[nodiscard]] int get() const { return value_; }
   [[nodiscard]] int close() { return ::close(std::exchange(value_, -1)); }  // NFS reports a full disk here

@@ -9,6 +9,7 @@
 
 #include "cli/failure.h"
 #include "cli/words.h"
+#include "text/json_problem.h"
 
 namespace msj::cli {
 namespace {
@@ -40,20 +41,6 @@ class Rules {
   std::string_view what_;
   std::vector<std::set<std::string>> keys_;  // of the objects that are open
 };
-
-// Without the "[json.exception.…] " that the library's sentences start with, and without most of what it last read:
-// that may be the whole text.
-std::string sentence_of(const json::exception &error) {
-  constexpr std::string_view kLastRead = "last read: ";
-  std::string_view text = error.what();
-  text.remove_prefix(std::min(text.find("] "), text.size() - 2) + 2);
-  const std::size_t read = text.find(kLastRead);
-  if (read == std::string_view::npos) return std::string(text);
-  const std::string_view head = text.substr(0, read + kLastRead.size());
-  const std::size_t end = std::min(std::max(text.rfind("; expected "), head.size()), text.size());
-  return fmt::format("{}{}{}", head, shortened(text.substr(head.size(), end - head.size())),
-                     shortened(text.substr(end)));
-}
 
 // Whatever never ends, or was never a text, is refused before it is opened.
 void require_text_file(const std::filesystem::path &file, std::string_view what, Pipes pipes) {
@@ -96,8 +83,8 @@ json parse_json_text(std::string_view text, std::string_view file, std::string_v
       rules.see(depth, event, value);
       return true;
     });
-  } catch (const json::exception &error) {
-    failure("{}: {} is not JSON: {}", file, what, sentence_of(error));
+  } catch (const json::exception &) {
+    failure("{}: {} is not JSON: {}", file, what, json_problem(text));
   }
 }
 

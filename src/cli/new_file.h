@@ -1,4 +1,6 @@
-// A file that appears whole under its name or not at all: it is written to a temporary beside it, which is renamed.
+// A file that appears whole under its name or not at all: it is written without a name, where the file system has such
+// files, so that a command that is killed leaves nothing; else to a temporary beside it, which is renamed. Over a file
+// that is there the nameless one has such a name too, from the link to the rename.
 #pragma once
 
 #include <cstddef>
@@ -25,14 +27,15 @@ class NewFile {
   NewFile &operator=(NewFile &&) = delete;
 
   void write(std::span<const std::byte> data);
-  void close();    // everything is on the disk, or it throws
-  void publish();  // after close()
+  void sync();     // everything is on the disk, or it throws
+  void publish();  // after sync()
 
  private:
+  [[nodiscard]] bool link_as(const std::filesystem::path &name) const;  // false if that is taken
   [[noreturn]] void refuse(int error) const;
 
   std::filesystem::path target_;
-  std::filesystem::path path_;  // of the temporary; "" where there is none to remove
+  std::filesystem::path path_;  // of the temporary; "" where it has no name, or none any more
   FileDescriptor descriptor_;
 };
 

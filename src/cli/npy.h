@@ -26,6 +26,7 @@ enum class NpyType : std::uint8_t {
   i8,
   u8,
   raw8,  // meaning not told: ml_dtypes writes float8_e4m3fn as '<V1', as it does int4 and others
+  u16,   // the bits of other numbers: NumPy has no bfloat16 of its own
   i32,
   i64,
   f16,
@@ -44,11 +45,12 @@ struct NpyTypeInfo {
 };
 
 // In the enum's order; of several with one descr, a file is read as the first.
-inline constexpr std::array<NpyTypeInfo, 12> kNpyTypes{{
+inline constexpr std::array<NpyTypeInfo, 13> kNpyTypes{{
     {NpyType::boolean, "bool", "|b1", 1},
     {NpyType::i8, "int8", "|i1", 1},
     {NpyType::u8, "uint8", "|u1", 1},
     {NpyType::raw8, "raw8", "|V1", 1},
+    {NpyType::u16, "uint16", "<u2", 2},
     {NpyType::i32, "int32", "<i4", 4},
     {NpyType::i64, "int64", "<i8", 8},
     {NpyType::f16, "float16", "<f2", 2},

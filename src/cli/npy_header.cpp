@@ -12,7 +12,8 @@ namespace msj::cli {
 namespace {
 
 constexpr std::string_view kAcceptedTypes =
-    "bool, int8, uint8, int32, int64, float16, float32, float64, bfloat16 ('<V2'), float8_e4m3fn, float8_e5m2 and "
+    "bool, int8, uint8, uint16, int32, int64, float16, float32, float64, bfloat16 ('<V2'), float8_e4m3fn, float8_e5m2 "
+    "and "
     "one-byte '|V1'";
 
 std::string quoted(std::string_view text) { return fmt::format("'{}'", printable(shortened(text))); }

@@ -50,7 +50,7 @@ NewFile stage_npy(const std::filesystem::path &path, NpyType type, std::span<con
   const std::string header = preamble(type, shape);
   staged.write(std::as_bytes(std::span(header)));
   staged.write(data);
-  staged.close();
+  staged.sync();
   return staged;
 }
 

@@ -48,27 +48,49 @@ const OperandInfo &first_result(const OpInfo &op) {
   return *found;
 }
 
-std::string options_of(const OpInfo &op) {
+// Those that it can't do without first.
+std::vector<std::string> options_of(const OpInfo &op, bool needed) {
   std::vector<std::string> options;
   for (const OperandInfo &operand : op.operands) {
-    if (&operand != &first_result(op)) options.push_back(option_name(operand.name));
+    const bool is_needed = !operand.optional && !operand.is_result;
+    if (&operand != &first_result(op) && is_needed == needed) options.push_back(option_name(operand.name));
   }
+  if (needed) return options;
   for (const FeatureInfo &feature : op.features) {
     if (feature.source == FeatureInfo::Source::flag) options.push_back(option_name(feature.name));
   }
   if (norms_operand(op) != nullptr) options.emplace_back("--normalize");
   if (takes_index(op)) options.insert(options.end(), {"--index", "--candidates"});
   for (const ParamInfo &param : op.params) options.push_back(option_name(param.name));
-  return fmt::format("{}", fmt::join(options, ", "));
+  return options;
 }
 
-template <typename Given, typename Infos>
-void refuse_foreign(const Given &given, const Infos &infos, const OpInfo &op) {
+std::vector<std::string> options_of(const OpInfo &op) {
+  std::vector<std::string> options = options_of(op, true);
+  for (std::string &option : options_of(op, false)) options.push_back(std::move(option));
+  return options;
+}
+
+bool has_option(const OpInfo &op, const std::string &option) {
+  const std::vector<std::string> options = options_of(op);
+  return std::ranges::find(options, option) != options.end();
+}
+
+// An option of other ops: most often --op was forgotten.
+[[noreturn]] void refuse_option(const std::string &option, const OpInfo &op, std::span<const OpInfo> scoring) {
+  std::vector<std::string> having;
+  for (const OpInfo &other : scoring) {
+    if (has_option(other, option)) having.push_back("--op " + other.name);
+  }
+  usage_error("{} is given, which {} accepts; {} accepts {}", option, fmt::join(having, " or "), op.name,
+              fmt::join(options_of(op), ", "));
+}
+
+template <typename Given>
+void refuse_foreign(const Given &given, const OpInfo &op, std::span<const OpInfo> scoring) {
   for (const auto &[name, value] : given) {
-    if (value != typename Given::mapped_type{} &&
-        std::ranges::none_of(infos, [&name = name](const auto &info) { return info.name == name; })) {
-      usage_error("{} is given; {} accepts {}", option_name(name), op.name, options_of(op));
-    }
+    const std::string option = option_name(name);
+    if (value != typename Given::mapped_type{} && !has_option(op, option)) refuse_option(option, op, scoring);
   }
 }
 
@@ -113,13 +135,13 @@ msj_param parse_param_value(const ParamInfo &param, const std::string &text) {
 // ---- the command
 
 // What an index gives is given by it alone.
-void check_index(const ScoreOptions &options, const OpInfo &op) {
+void check_index(const ScoreOptions &options, const OpInfo &op, std::span<const OpInfo> scoring) {
   if (options.index.empty()) {
     if (!options.candidates.empty())
       usage_error("--candidates is given without --index; documents of one are accepted");
     return;
   }
-  if (!takes_index(op)) usage_error("--index is given; {} accepts {}", op.name, options_of(op));
+  if (!takes_index(op)) refuse_option("--index", op, scoring);
   for (const OperandInfo &operand : op.operands) {
     if (!is_of_index(operand.name) || options.files.find(operand.name)->second.empty()) continue;
     usage_error("{} is given beside --index, which has it; one of them is accepted", option_name(operand.name));
@@ -133,11 +155,11 @@ void check_norms(const ScoreOptions &options, const OpInfo &op) {
   usage_error("{} is given beside --normalize, which computes it; one of them is accepted", option_name(norms->name));
 }
 
-void check_given(const ScoreOptions &options, const OpInfo &op) {
-  refuse_foreign(options.files, op.operands, op);
-  refuse_foreign(options.flags, op.features, op);
-  refuse_foreign(options.params, op.params, op);
-  check_index(options, op);
+void check_given(const ScoreOptions &options, const OpInfo &op, std::span<const OpInfo> scoring) {
+  refuse_foreign(options.files, op, scoring);
+  refuse_foreign(options.flags, op, scoring);
+  refuse_foreign(options.params, op, scoring);
+  check_index(options, op, scoring);
   check_norms(options, op);
   for (const OperandInfo &operand : op.operands) {
     if (operand.is_result || operand.optional || !options.files.find(operand.name)->second.empty()) continue;
@@ -209,7 +231,7 @@ SizeMap load_tensors(const maxsim_jit::Context &context, const ScoreOptions &opt
 int run_score(const ScoreOptions &options, const std::vector<OpInfo> &ops, std::span<const OpInfo> scoring,
               Console &console) {
   const OpInfo &op = find_op(scoring, options.op);
-  check_given(options, op);
+  check_given(options, op, scoring);
   ScoreJob job = make_job(options, op);
   ScoreReport report = make_report(options, op);
   check_output_files(report, op, options.files);
@@ -240,7 +262,8 @@ int run_score(const ScoreOptions &options, const std::vector<OpInfo> &ops, std::
 
 // ---- options
 
-// ".npy [Nq, Lq] i8, u8, bool: nonzero keeps (dense_forward, fp8_forward)": the first op's words, every op's dtypes.
+// ".npy [Nq, Lq] i8, u8, bool: nonzero keeps (dense_forward, fp8_forward)": the first op's words, every op's dtypes,
+// and which ops have it if not all do.
 std::string operand_help(const OperandInfo &operand, std::span<const OpInfo> ops) {
   std::vector<DType> accepted;
   std::vector<std::string_view> having;
@@ -255,7 +278,17 @@ std::string operand_help(const OperandInfo &operand, std::span<const OpInfo> ops
   std::string text = fmt::format("{}.npy [{}] {}", operand.is_result ? "write " : "", fmt::join(operand.dims, ", "),
                                  operand.is_result ? std::string(name(operand.canonical)) : names(accepted));
   if (!operand.doc.empty()) text += ": " + operand.doc;
-  return ops.size() == 1 ? text : fmt::format("{} ({})", text, fmt::join(having, ", "));
+  return having.size() == ops.size() ? text : fmt::format("{} ({})", text, fmt::join(having, ", "));
+}
+
+// One line for each op: "  dense_forward  --q --d [--q-mask --d-mask …]".
+std::string ops_help(std::span<const OpInfo> ops) {
+  std::vector<std::vector<std::string>> rows;
+  for (const OpInfo &op : ops) {
+    rows.push_back({"  " + op.name, fmt::format("{} [{}]", fmt::join(options_of(op, true), " "),
+                                                fmt::join(options_of(op, false), " "))});
+  }
+  return "What each op takes [or may]:\n" + table(rows);
 }
 
 void add_op_options(CLI::App &command, ScoreOptions &options, const OpInfo &op, std::span<const OpInfo> ops) {
@@ -296,7 +329,8 @@ Command add_score(CLI::App &app, const std::vector<OpInfo> &ops, Console &consol
       "score", "MaxSim scores of .npy files. A file that lacks only the leading Nq or Nd holds one query or document.");
   // Without -h, which newer CLI11 refuses beside an operand's --h: the program's own answers in its place.
   command->set_help_flag("--help", "Print this help message and exit");
-  command->add_option("--op", options->op, "the op")->capture_default_str();
+  command->add_option("--op", options->op, "the op, of those at the end")->capture_default_str();
+  command->footer(ops_help(*scoring));
   command->add_option("--out", options->out, "write the scores to this .npy file (default: print them)")
       ->check(CLI::Validator([](const std::string &text) { return text.empty() ? "it is ''; a file is accepted" : ""; },
                              "FILE"));
@@ -310,10 +344,11 @@ Command add_score(CLI::App &app, const std::vector<OpInfo> &ops, Console &consol
           },
           "K"));
   command->add_option("--device", options->device, "cpu, cuda or cuda:N (default: cuda where there is a device)");
-  command->add_option("--dtype", options->dtype,
-                      fmt::format("convert matrices (default: the file's dtype), or say what a file of bytes holds; "
-                                  "accepted: {}",
-                                  matrix_dtype_names(*scoring)));
+  command->add_option(
+      "--dtype", options->dtype,
+      fmt::format("convert matrices (default: the file's dtype), or say what a file of bits (uint8, uint16) holds; "
+                  "accepted: {}",
+                  matrix_dtype_names(*scoring)));
   command->add_flag("--json", options->json, "one JSON object on stdout (maxsim-jit/score/1)");
   for (const OpInfo &op : *scoring) add_op_options(*command, *options, op, *scoring);
   return {command, [options, scoring, &ops, &console] { return run_score(*options, ops, *scoring, console); }};

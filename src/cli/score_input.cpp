@@ -20,13 +20,18 @@ std::string shape_text(const std::vector<std::int64_t> &shape) { return fmt::for
 
 std::string dims_text(const OperandInfo &operand) { return fmt::format("[{}]", fmt::join(operand.dims, ", ")); }
 
-// How a file of bytes can be meant, if the operand has dtypes of one byte.
-std::string bytes_hint(const OperandInfo &operand) {
-  std::vector<std::string_view> of_a_byte;
+// Whether the file's elements are the bits of other numbers, which --dtype tells.
+bool is_bits(NpyType type) { return type == NpyType::u8 || type == NpyType::raw8 || type == NpyType::u16; }
+
+// How a file of bits can be meant, if the operand has dtypes of that size.
+std::string bits_hint(const OperandInfo &operand, NpyType type) {
+  std::vector<std::string_view> as_wide;
   for (const DType dtype : operand.accepted) {
-    if (bytes(dtype) == 1) of_a_byte.push_back(name(dtype));
+    if (bytes(dtype) == bytes(type)) as_wide.push_back(name(dtype));
   }
-  return of_a_byte.empty() ? "" : fmt::format(", or bytes with --dtype {}", fmt::join(of_a_byte, " or "));
+  if (as_wide.empty()) return "";
+  return fmt::format(", or {} with --dtype {}, which says what they are", bytes(type) == 1 ? "bytes" : name(type),
+                     fmt::join(as_wide, " or "));
 }
 
 // What the file's elements become: one of the operand's dtypes. Throws Failure where there is no way.
@@ -42,17 +47,16 @@ DType target_dtype(const OperandInfo &operand, const NpyArray &array, std::optio
     failure("{} holds {}; {} is accepted for {}{}", source, name(array.type), names(operand.accepted), operand.name,
             is_mask ? "; nonzero keeps a token, and mask.astype(bool) in NumPy converts it" : "");
   }
-  const bool is_bytes = array.type == NpyType::u8 || array.type == NpyType::raw8;
   if (wanted && accepts(operand, wanted)) {
     if (is_float(array.type)) return *wanted;
-    if (is_bytes && bytes(*wanted) == 1) return *wanted;
+    if (is_bits(array.type) && bytes(*wanted) == bytes(array.type)) return *wanted;
   } else {
     if (accepts(operand, own)) return *own;
     if (array.type == NpyType::f64 && accepts(operand, DType::f32)) return DType::f32;
   }
   std::string hint;
   if (is_float(array.type)) hint = "; --dtype converts to one of them";
-  if (is_bytes) hint = bytes_hint(operand);
+  if (is_bits(array.type)) hint = bits_hint(operand, array.type);
   failure("{} holds {}; {} is accepted for {}{}", source, name(array.type), names(operand.accepted), operand.name,
           hint);
 }

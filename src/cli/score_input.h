@@ -28,9 +28,9 @@ struct HostTensor {
   [[nodiscard]] std::size_t bytes() const { return static_cast<std::size_t>(elements() * cli::bytes(dtype)); }
 };
 
-// Reads `file` for `operand`. `wanted` is --dtype: matrices are converted to it, and files of bytes are taken to hold
-// it. Conversions that lose something are noted on the console. `source` names the file in messages; "": as the value
-// of the operand's option. Throws Failure.
+// Reads `file` for `operand`. `wanted` is --dtype: matrices are converted to it, and files of bits (uint8, uint16)
+// are taken to hold it. Conversions that lose something are noted on the console. `source` names the file in messages;
+// "": as the value of the operand's option. Throws Failure.
 [[nodiscard]] HostTensor load_operand(const OperandInfo &operand, const std::string &file, std::optional<DType> wanted,
                                       Console &console, const std::string &source = {});
 // C order, in memory that the tensor then shares.

@@ -56,7 +56,7 @@ std::int32_t parse_device(std::string_view text) {
     const auto [end, error] = std::from_chars(text.data() + kPrefix.size(), text.data() + text.size(), ordinal);
     if (error == std::errc() && end == text.data() + text.size() && ordinal >= 0) return ordinal;
   }
-  usage_error("--device is '{}'; accepted: cpu, cuda, cuda:N", text);
+  usage_error("--device is '{}'; accepted: cpu, cuda, cuda:N", shortened(text));
 }
 
 }  // namespace msj::cli

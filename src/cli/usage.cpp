@@ -11,10 +11,31 @@
 namespace msj::cli {
 namespace {
 
+constexpr std::size_t kMostBytes = 4095;  // of a value: as of a path
+
 std::string command_names(CLI::App &app) {
   std::vector<std::string> names;
   for (const CLI::App *command : app.get_subcommands({})) names.push_back(command->get_name());
   return fmt::format("{}", fmt::join(names, ", "));
+}
+
+bool has_option(const CLI::App &app, const std::string &name) { return app.get_option_no_throw(name) != nullptr; }
+
+bool has_option_below(CLI::App &app, const std::string &name) {
+  return std::ranges::any_of(app.get_subcommands({}), [&](CLI::App *command) {
+    return has_option(*command, name) || has_option_below(*command, name);
+  });
+}
+
+// An option in front of a command, where only those of the program are accepted.
+void refuse_early_option(CLI::App &app, CLI::App &at, const std::string &word) {
+  const std::string name = word.substr(0, word.find('='));
+  if (has_option(app, name) || has_option(at, name)) return;
+  if (has_option_below(at, name)) {
+    usage_error("'{}' is given before the command; it is accepted after it ({} --help)", shortened(word),
+                at.get_name());
+  }
+  usage_error("'{}' is no option of {}; accepted: {} --help lists them", shortened(word), at.get_name(), at.get_name());
 }
 
 // Where a command is missing or unknown: what was in its place, and which there are.
@@ -23,7 +44,10 @@ void refuse_unknown_command(CLI::App &app, const std::vector<std::string> &words
   for (const std::string &word : words) {
     const auto commands = at->get_subcommands({});
     if (commands.empty()) return;
-    if (word.starts_with('-')) continue;
+    if (word.starts_with('-')) {
+      refuse_early_option(app, *at, word);
+      continue;
+    }
     const auto found = std::ranges::find(commands, word, [](const CLI::App *command) { return command->get_name(); });
     if (found == commands.end()) {
       usage_error("'{}' is no command of {}; accepted: {}", shortened(word), at->get_name(), command_names(*at));
@@ -31,11 +55,6 @@ void refuse_unknown_command(CLI::App &app, const std::vector<std::string> &words
     at = *found;
   }
   if (at->get_subcommands({}).empty()) return;
-  for (const std::string &word : words) {
-    if (!word.starts_with('-') || at->get_option_no_throw(word.substr(0, word.find('='))) != nullptr) continue;
-    usage_error("'{}' is no option of {}; accepted: {} --help lists them", shortened(word), at->get_name(),
-                at->get_name());
-  }
   usage_error("{} is given without a command; accepted: {}", at->get_name(), command_names(*at));
 }
 
@@ -141,12 +160,17 @@ CLI::Validator whole_number(std::int64_t least, std::int64_t most) {
 }
 
 // An empty value is most often an unset variable of a script, and must not read as if the option were not there. Nor
-// must the next option be taken for the value that was forgotten.
+// must the next option be taken for the value that was forgotten, or a file be made whose name others take for stdout.
 void refuse_odd_values(CLI::App &app) {
   const CLI::Validator not_empty(
       [](const std::string &text) {
         if (text.empty() || text.starts_with("--"))
           return fmt::format("it is '{}'; a value is accepted", shortened(text));
+        if (text == "-")
+          return std::string(
+              "it is '-', which names no stream here; the name of a file is accepted, ./- for one of that name");
+        if (text.size() > kMostBytes)
+          return fmt::format("it is '{}'; at most {} bytes are accepted", shortened(text), kMostBytes);
         return std::string();
       },
       "");

@@ -177,16 +177,21 @@ Json failed_json(const FailedJob &failed) {
           {"error", failed.sentence}};
 }
 
+// Only a device can be missing, so --arch is not given.
+constexpr std::string_view kWithoutGpu = "; or name an architecture: with --arch sm_90a, say, it needs no GPU";
+
 // Each sentence once: without a driver, say, every job fails with the same.
 void note_failures(const Warmer &warmer, Console &console) {
   std::map<std::string, std::vector<const FailedJob *>> by_sentence;
   for (const FailedJob &failed : warmer.failed()) by_sentence[failed.sentence].push_back(&failed);
   for (const auto &[sentence, jobs] : by_sentence) {
     const OpInfo &op = *jobs.front()->job.request->op;
-    console.note(fmt::format("{} of {} specializations failed ({} with {{{}}}{}): {}", jobs.size(),
+    const auto features = op.feature_names(jobs.front()->job.features);
+    console.note(fmt::format("{} of {} specializations failed ({} with {}{}): {}{}", jobs.size(),
                              warmer.prepared() + static_cast<std::int64_t>(warmer.failed().size()), op.name,
-                             fmt::join(op.feature_names(jobs.front()->job.features), ", "),
-                             jobs.size() > 1 ? " and others" : "", sentence));
+                             features.empty() ? "no features" : fmt::format("{}", fmt::join(features, ", ")),
+                             jobs.size() > 1 ? " and others" : "", sentence,
+                             jobs.front()->status == MSJ_ERROR_NO_DRIVER ? kWithoutGpu : ""));
   }
 }
 

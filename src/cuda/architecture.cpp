@@ -5,6 +5,7 @@
 #include <array>
 
 #include "base/error.h"
+#include "text/printable.h"
 
 namespace msj::cuda {
 
@@ -77,7 +78,7 @@ Architecture parse_architecture(std::string_view name) {
   if (number >= 0 && number < kOldest) {
     throw_error(MSJ_ERROR_UNSUPPORTED, "architecture {} is older than sm_{}, the oldest supported", name, kOldest);
   }
-  throw_error(MSJ_ERROR_INVALID_ARGUMENT, "architecture \"{}\" is unknown; known are {}", name,
+  throw_error(MSJ_ERROR_INVALID_ARGUMENT, "architecture {} is unknown; known are {}", in_quotes(name),
               fmt::join(architecture_names(), ", "));
 }
 

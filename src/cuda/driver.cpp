@@ -26,7 +26,7 @@ SharedLibrary open_library(const Settings &settings) {
   throw_error(MSJ_ERROR_NO_DRIVER,
               "the NVIDIA driver's library libcuda was not found; looked for: {}; install the driver, or set "
               "MAXSIM_JIT_LIBCUDA to the path of libcuda.so.1",
-              fmt::join(library.attempts(), "; "));
+              fmt::join(library.attempts(), ", "));
 }
 
 }  // namespace

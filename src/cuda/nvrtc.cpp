@@ -45,7 +45,7 @@ SharedLibrary open_library(const Settings &settings) {
   throw_error(MSJ_ERROR_NO_NVRTC,
               "the CUDA compiler's library libnvrtc was not found; looked for: {}; install NVRTC (the package "
               "cuda-nvrtc, or nvidia-cuda-nvrtc from PyPI), or set MAXSIM_JIT_LIBNVRTC to the path of libnvrtc.so",
-              fmt::join(library.attempts(), "; "));
+              fmt::join(library.attempts(), ", "));
 }
 
 // The file that NVRTC's code was loaded from, as the loader found it.

@@ -2,16 +2,19 @@
 
 #include <dlfcn.h>
 
+#include <string_view>
 #include <utility>
 
 namespace msj::cuda {
 
 namespace {
 
-// dlerror() starts with the file's name where it has one; "libx.so: reason" either way.
+// dlerror() starts with the file's name where it has one; "libx.so: reason" either way. That it isn't there is what
+// whoever says where it was looked for says already.
 std::string describe_failure(const std::string &candidate) {
   const char *reason = dlerror();
   if (reason == nullptr) return candidate + ": unknown reason";
+  if (std::string_view(reason).ends_with(": No such file or directory")) return candidate;
   const std::string text = reason;
   return text.starts_with(candidate + ":") ? text : candidate + ": " + text;
 }

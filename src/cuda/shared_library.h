@@ -10,7 +10,7 @@ namespace msj::cuda {
 class SharedLibrary {
  public:
   // Opens the first of `candidates` (sonames or paths) that loads. On failure holds nothing and keeps `attempts`, one
-  // line each: the candidate and the loader's reason.
+  // line each: the candidate, and the loader's reason if it is another than that there is none.
   // What is opened stays mapped until the process ends: the driver and NVRTC keep threads and thread-local state of
   // their own, which unloading would pull the code from under.
   [[nodiscard]] static SharedLibrary open(std::span<const std::string> candidates);

@@ -36,6 +36,19 @@ bool is_entry(std::string_view relative) { return relative.ends_with(kEntryEndin
   throw_error(MSJ_ERROR_IO, "{} can't be written: {}", file, problem);
 }
 
+// A place within the cache would be one where no file of it belongs, and the next `cache clear` would say so.
+void refuse_within(CacheRoot &root, const std::string &file, const std::string &folder) {
+  namespace fs = std::filesystem;
+  std::error_code unknown;
+  for (fs::path at = fs::canonical(folder, unknown); at.has_relative_path(); at = at.parent_path()) {
+    for (const std::string &layer : root.layers()) {
+      const std::string within = join(layer, kFormat);
+      if (!fs::equivalent(at, within, unknown)) continue;
+      refuse_writing(file, fmt::format("it would lie within the cache, in {}; a place outside it is accepted", within));
+    }
+  }
+}
+
 // The directory that the archive is to lie in. It is the caller's choice: none of the cache's rules hold for it.
 Opened open_parent(Files &files, const std::string &file, const std::string &target) {
   struct stat there {};
@@ -146,7 +159,7 @@ class Importer {
 
   // What was read to its end a moment ago may be cut, changed or unreadable by now: then some files are in the cache.
   template <typename Read>
-  std::invoke_result_t<Read> again(const Read &read) const {
+  [[nodiscard]] std::invoke_result_t<Read> again(const Read &read) const {
     try {
       return read();
     } catch (const Error &error) {
@@ -161,7 +174,7 @@ class Importer {
     if (member.kind == TarMember::Kind::other) return fmt::format("is {}, not a file", member.what);
     if (!stays_below(relative)) return "is no name for a cache file";
     if (is_lock(relative)) return {};  // of a cache that was packed as it lay there
-    if (!is_kept_file(relative)) return "no file of this cache has such a name";
+    if (!is_kept_file(relative)) return std::string(kNoSuchName);
     if (member.size > static_cast<std::uint64_t>(kMaxFileBytes)) {
       return fmt::format("has {} bytes; at most {} are accepted", member.size, kMaxFileBytes);
     }
@@ -214,7 +227,8 @@ Exported export_archive(CacheRoot &root, const std::string &file, const Exportin
   const std::string target = resolved(file);
   Files &files = root.files();
   const Opened folder = open_parent(files, file, target);
-  NewFile archive(files, folder, kArchiveMode);
+  refuse_within(root, file, folder.path);
+  NewFile archive(files, folder, kArchiveMode, NewFile::Temporary::nameless);
   const auto written = [&](const Published &result) {
     if (!result.done && !result.problem.empty()) throw_error(MSJ_ERROR_IO, "{} {}", file, result.problem);
   };
@@ -232,6 +246,9 @@ Exported export_archive(CacheRoot &root, const std::string &file, const Exportin
     tar.add(relative, *bytes);
     ++(is_entry(relative) ? exported.entries : exported.cubins);
     exported.bytes += static_cast<std::int64_t>(bytes->size());
+  }
+  if (!exporting.wanted.empty() && exported.entries + exported.cubins == 0) {
+    throw_error(MSJ_ERROR_IO, "{} is not written: no entry or cubin {} is cached", file, exporting.wanted);
   }
   tar.finish();
   written(archive.put_in_place(std::string(name_of(target))));

@@ -18,6 +18,7 @@ struct Exporting {
   PlacedCheck
       check;  // what fails it is left out with one warning, and a lower layer is asked, as for what it passes over
   std::function<bool(const std::string &relative, std::string_view bytes)> is_wanted;
+  std::string wanted = {};  // what is wanted of all, in words; where there is none of it, nothing is written
 };
 
 struct Exported {

@@ -18,7 +18,8 @@ namespace msj::store {
 
 namespace {
 
-constexpr int kAttempts = 3;  // where a directory vanishes under our hands: another process cleared the cache
+// Where a directory vanishes under our hands: another process clears the cache, perhaps again and again.
+constexpr int kAttempts = 10;
 
 class HeldLock final : public CacheRoot::Lock {
  public:
@@ -132,13 +133,15 @@ const std::string &CacheRoot::writable() {
   return layer->path;
 }
 
-std::vector<CacheRoot::ExaminedLayer> CacheRoot::examine_layers() {
+std::vector<CacheRoot::ExaminedLayer> CacheRoot::examine_layers(Missing missing) {
   std::vector<ExaminedLayer> found;
   if (!writable_problem_.empty()) found.push_back({"", writable_problem_, true});
   for (const Layer &layer : layers_) {
-    const Opened root = open_folder(layer, {}, layer.writable ? Missing::create : Missing::leave);
+    const Opened root = open_folder(layer, {}, layer.writable ? missing : Missing::leave);
     std::string problem;
-    if (!root) {
+    if (root.absent() && layer.writable && missing == Missing::ask) {
+      problem = "";  // it can be made
+    } else if (!root) {
       problem = fmt::format("{} {}", root.path, root.problem.empty() ? "can't be made" : root.problem);
     } else if (const int denied = layer.writable ? files_->may_write(root.handle.get()) : 0; denied < 0) {
       problem = fmt::format("{} can't be written: {}", root.path, error_text(denied));
@@ -407,33 +410,48 @@ std::vector<CacheRoot::Found> CacheRoot::verify(const PlacedCheck &check) {
   return found;
 }
 
-std::vector<std::string> CacheRoot::clear() {
-  std::vector<std::string> removed;
+CacheRoot::Cleared CacheRoot::clear() {
+  Cleared cleared;
   const Layer *layer = writable_layer();
-  if (layer == nullptr) return removed;
+  if (layer == nullptr) return cleared;
   const Opened root = open_folder(*layer, {}, Missing::leave);
   const Opened folder = root ? open_directory(*files_, root, std::string(kFormat), Missing::leave) : Opened();
   if (!folder) {
-    not_used(root ? folder : root);
-    return removed;
+    const Opened &to_blame = root ? folder : root;
+    if (!to_blame.absent()) cleared.left.push_back({to_blame.path, to_blame.problem});
+    not_used(to_blame);
+    return cleared;
   }
-  const auto refused = [&](const Opened &what) { not_kept(*layer, what); };
+  const auto leave = [&](const Visit &visit, std::string_view problem) {
+    cleared.left.push_back({visit.path(), std::string(problem)});
+  };
+  const auto refused = [&](const Opened &what) {
+    cleared.left.push_back({what.path, what.problem});
+    not_kept(*layer, what);
+  };
   const auto on_file = [&](const Visit &visit) {
-    if (!is_ours(visit.relative)) return;
+    if (!is_ours(visit.relative)) return leave(visit, kNoSuchName);
+    if (is_temporary(visit.name) && !is_leftover(visit)) return;
     if (is_lock(visit.relative)) {
-      if (remove_idle_lock(*files_, visit.folder, visit.name)) removed.push_back(visit.path());
+      if (remove_idle_lock(*files_, visit.folder, visit.name)) cleared.removed.push_back(visit.path());
       return;
     }
     const int error = files_->remove(visit.folder.handle.get(), visit.name);
-    if (error == 0) removed.push_back(visit.path());
     forget(visit.relative);
-    if (error < 0 && error != -ENOENT) not_kept(*layer, visit.path(), "can't be removed: " + error_text(error));
+    if (error == 0) cleared.removed.push_back(visit.path());
+    if (error == 0 || error == -ENOENT) return;
+    const std::string problem = "can't be removed: " + error_text(error);
+    leave(visit, problem);
+    not_kept(*layer, visit.path(), problem);
   };
   // A directory in which something is left stays, and that is right.
-  const auto left = [&](const Visit &visit) { (void)files_->remove_directory(visit.folder.handle.get(), visit.name); };
+  const auto left = [&](const Visit &visit) {
+    const int error = files_->remove_directory(visit.folder.handle.get(), visit.name);
+    if (error < 0 && has_our_ending(visit.name)) leave(visit, "is a directory, not a file");
+  };
   walk(*files_, folder, std::string(kFormat), {.file = on_file, .left = left, .refused = refused});
   (void)files_->remove_directory(root.handle.get(), std::string(kFormat));
-  return removed;
+  return cleared;
 }
 
 Pruned CacheRoot::prune(const PlacedCheck &reason) {

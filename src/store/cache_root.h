@@ -83,9 +83,13 @@ class CacheRoot {
   // appear only as leftovers of an hour or more; lock files and roots only if they are wrong. Nothing is made: a
   // writable root that is missing is wrong only if the first use could not make it.
   [[nodiscard]] std::vector<Found> verify(const PlacedCheck &check);
-  // Removes everything of ours below the writable layer's root (v1/), nothing else; returns the files removed. A lock
-  // that is held stays.
-  std::vector<std::string> clear();
+  struct Cleared {
+    std::vector<std::string> removed;
+    std::vector<Found> left;  // what could not be removed, or is not ours
+  };
+  // Removes everything of ours below the writable layer's root (v1/), nothing else. A lock that is held stays, and so
+  // does a temporary of the last hour, which somebody is writing; what is made again meanwhile is nobody's fault.
+  Cleared clear();
   // Removes from the writable layer's v1/ what `reason` gives a reason for, or what can't be trusted, then cubins down
   // to the cap: see store/prune.h.
   [[nodiscard]] Pruned prune(const PlacedCheck &reason);
@@ -108,8 +112,9 @@ class CacheRoot {
     std::string problem;  // "" for one that can be used
     bool writable;        // is meant to be
   };
-  // Each layer's root, the writable one first, and why it can't be used. Nothing is logged.
-  [[nodiscard]] std::vector<ExaminedLayer> examine_layers();
+  // Each layer's root, the writable one first, and why it can't be used. Nothing is logged. A writable root that is
+  // missing is made, or with `ask` only asked for.
+  [[nodiscard]] std::vector<ExaminedLayer> examine_layers(Missing missing = Missing::create);
 
   [[nodiscard]] std::vector<std::string> layers() const;  // all roots, the writable one first
   [[nodiscard]] Files &files() { return *files_; }        // the file system that it is on

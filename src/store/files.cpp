@@ -107,6 +107,11 @@ class RealFiles final : public Files {
   int rename(int directory, const std::string &from, const std::string &to) override {
     return result_of([&] { return ::renameat(directory, from.c_str(), directory, to.c_str()); });
   }
+  // By way of /proc: to link a descriptor itself takes a privilege.
+  int link(int descriptor, int directory, const std::string &name) override {
+    const std::string file = "/proc/self/fd/" + std::to_string(descriptor);
+    return result_of([&] { return ::linkat(AT_FDCWD, file.c_str(), directory, name.c_str(), AT_SYMLINK_FOLLOW); });
+  }
   int remove(int directory, const std::string &name) override {
     return result_of([&] { return ::unlinkat(directory, name.c_str(), 0); });
   }

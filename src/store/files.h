@@ -32,6 +32,7 @@ class Files {
   virtual int list(int directory, std::vector<std::string> &names) = 0;  // sorted, without "." and ".."
   virtual int make_directory(int directory, const std::string &name, mode_t mode) = 0;
   virtual int rename(int directory, const std::string &from, const std::string &to) = 0;
+  virtual int link(int descriptor, int directory, const std::string &name) = 0;  // of a file opened with O_TMPFILE
   virtual int remove(int directory, const std::string &name) = 0;
   virtual int remove_directory(int directory, const std::string &name) = 0;
   virtual int touch(int descriptor) = 0;                             // modification and access time: now

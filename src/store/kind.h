@@ -11,6 +11,9 @@ inline constexpr std::string_view kLocks = "v1/locks";
 inline constexpr std::string_view kCubinEnding = ".cubin";
 inline constexpr std::string_view kEntryEnding = ".json";
 
+// What is wrong with a file that is none of the cache's.
+inline constexpr std::string_view kNoSuchName = "no file of this cache has such a name";
+
 [[nodiscard]] bool has_our_ending(std::string_view name);  // that of an entry or a cubin
 // By its place: locks lie right below kLocks, and nothing lies deeper.
 [[nodiscard]] bool is_lock(std::string_view relative);

@@ -18,13 +18,6 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kFirstPause{1};
 constexpr std::chrono::milliseconds kLongestPause{50};
 
-// Whether the locked file still has its name: not so if it was removed, and perhaps made anew, meanwhile.
-bool still_there(Files &files, const Opened &folder, const std::string &name, const struct stat &locked) {
-  struct stat named {};
-  return files.status_at(folder.handle.get(), name, named) == 0 && named.st_ino == locked.st_ino &&
-         named.st_dev == locked.st_dev;
-}
-
 enum class Attempt : std::uint8_t { locked, busy, removed, failed };
 
 Attempt attempt_lock(Files &files, const Opened &folder, const std::string &name, const Opened &file, int &error) {

@@ -59,9 +59,11 @@ class Pruner {
     if (!reason.empty()) remove(visit, reason);
   }
 
-  // Whatever lies at a name of ours; others are for their owner to remove.
+  // Whatever lies at a name of ours; others are for their owner to remove. Only what was judged: while it was, another
+  // process may have published a sound file over it.
   void remove(const Visit &visit, const std::string &reason) {
     if (!is_ours(visit.relative)) return leave(visit.path(), reason);
+    if (!still_there(files_, visit.folder, visit.name, visit.status)) return;
     const int error = files_.remove(visit.folder.handle.get(), visit.name);
     if (error == 0) return removed(visit, reason);
     if (error != -ENOENT) leave(visit.path(), "can't be removed: " + error_text(error));

@@ -34,7 +34,9 @@ struct Pruned {
 // `folder` is the open v1/ of a layer. Removes, of the names that are the cache's own: what can't be trusted, what
 // there is a reason for, leftovers, and locks that nobody holds; then the cubins used longest ago, until they take no
 // more than the limit. A file that can't be opened or read just now may be sound: it stays, and is told. Empty
-// directories go too. No link is followed: it is removed itself.
+// directories go too. No link is followed: it is removed itself. What another process has put in the place of a file
+// since that was looked at stays, and is nobody's fault; one that it puts there at the very moment of the removal,
+// which POSIX can't rule out, is a miss like any other: it is made again.
 [[nodiscard]] Pruned prune_files(Files &files, const Opened &folder, const Pruning &pruning);
 
 }  // namespace msj::store

@@ -60,15 +60,28 @@ Published sync_directory(Files &files, const Opened &folder) {
 
 }  // namespace
 
-NewFile::NewFile(Files &files, const Opened &folder, mode_t mode)
-    : files_(files), folder_(folder), temporary_(temporary_name()) {
-  const int descriptor = files.open(folder.handle.get(), temporary_, O_WRONLY | O_CREAT | O_EXCL, mode);
+NewFile::NewFile(Files &files, const Opened &folder, mode_t mode, Temporary kind) : files_(files), folder_(folder) {
+  if (kind == Temporary::named || !open_nameless(mode)) open_named(mode);
+}
+
+// Not every file system has such files, and it takes /proc to name one.
+bool NewFile::open_nameless(mode_t mode) {
+  struct stat proc {};
+  if (files_.status_at(AT_FDCWD, "/proc/self/fd", proc) < 0) return false;
+  const int descriptor = files_.open(folder_.handle.get(), ".", O_WRONLY | O_TMPFILE, mode);
+  if (descriptor >= 0) handle_ = Handle(files_, descriptor);
+  return descriptor >= 0;
+}
+
+void NewFile::open_named(mode_t mode) {
+  const std::string name = temporary_name();
+  const int descriptor = files_.open(folder_.handle.get(), name, O_WRONLY | O_CREAT | O_EXCL, mode);
   if (descriptor < 0) {
-    temporary_.clear();
     failure_ = failed(descriptor);
     return;
   }
-  handle_ = Handle(files, descriptor);
+  temporary_ = name;
+  handle_ = Handle(files_, descriptor);
 }
 
 NewFile::~NewFile() {
@@ -81,28 +94,46 @@ void NewFile::write(std::string_view bytes) {
   if (const int error = write_all(files_, handle_.get(), bytes); error < 0) failure_ = failed(error);
 }
 
-// Each may be the one that reports a full disk.
-void NewFile::seal() {
+// This or the close may be the one that reports a full disk.
+void NewFile::sync() {
   if (!failure_.problem.empty()) return;
-  if (const int error = files_.sync(handle_.get()); error < 0) {
-    failure_ = failed(error, "fsync");
-  } else if (const int not_closed = handle_.close(); not_closed < 0) {
-    failure_ = failed(not_closed, "close");
+  if (const int error = files_.sync(handle_.get()); error < 0) failure_ = failed(error, "fsync");
+}
+
+void NewFile::close() {
+  if (!failure_.problem.empty()) return;
+  if (const int error = handle_.close(); error < 0) failure_ = failed(error, "close");
+}
+
+// Whether a nameless file has got this name. A link replaces nothing: over what is there it takes a name to rename.
+bool NewFile::link_as(const std::string &name) {
+  if (!failure_.problem.empty() || !temporary_.empty()) return false;
+  int linked = files_.link(handle_.get(), folder_.handle.get(), name);
+  if (linked == -EEXIST) {
+    const std::string temporary = temporary_name();
+    linked = files_.link(handle_.get(), folder_.handle.get(), temporary);
+    if (linked == 0) temporary_ = temporary;
   }
+  if (linked < 0) failure_ = failed(linked, "link");
+  return linked == 0 && temporary_.empty();
 }
 
 Published NewFile::put_in_place(const std::string &name) {
-  seal();
+  sync();
+  const bool linked = link_as(name);
+  close();
   if (!failure_.problem.empty()) return failure_;
-  const int renamed = rename_over(files_, folder_.handle.get(), temporary_, name);
-  if (renamed < 0) return failure_ = failed(renamed, "rename");
-  temporary_.clear();
+  if (!linked) {
+    const int renamed = rename_over(files_, folder_.handle.get(), temporary_, name);
+    if (renamed < 0) return failure_ = failed(renamed, "rename");
+    temporary_.clear();
+  }
   return sync_directory(files_, folder_);
 }
 
 Published publish_file(Files &files, const Opened &folder, const std::string &name, std::string_view bytes) {
   if (static_cast<std::int64_t>(bytes.size()) > kMaxFileBytes) return failed(EFBIG);
-  NewFile file(files, folder, kFileMode);
+  NewFile file(files, folder, kFileMode, NewFile::Temporary::named);
   file.write(bytes);
   return file.put_in_place(name);
 }

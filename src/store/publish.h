@@ -4,6 +4,7 @@
 // (an invalid file, a link, a FIFO, an empty directory) is replaced, never written through.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -23,7 +24,11 @@ struct Published {
 // process died meanwhile. After the first failure, nothing more is done.
 class NewFile {
  public:
-  NewFile(Files &files, const Opened &folder, mode_t mode);  // `folder` is open and outlives it
+  // What its temporary is: a name in the folder, which others count and tidy away; or where the file system can do
+  // that, a file without any, of which a process that dies leaves nothing.
+  enum class Temporary : std::uint8_t { named, nameless };
+
+  NewFile(Files &files, const Opened &folder, mode_t mode, Temporary kind);  // `folder` is open and outlives it
   ~NewFile();
   NewFile(const NewFile &) = delete;
   NewFile &operator=(const NewFile &) = delete;
@@ -33,11 +38,15 @@ class NewFile {
   [[nodiscard]] const Published &failure() const { return failure_; }  // its problem is "" while all is well
 
  private:
-  void seal();  // synced and closed
+  bool open_nameless(mode_t mode);
+  void open_named(mode_t mode);
+  bool link_as(const std::string &name);
+  void sync();
+  void close();
 
   Files &files_;
   const Opened &folder_;
-  std::string temporary_;  // its name; "": none to remove
+  std::string temporary_;  // its name; "": none, or none to remove any more
   Handle handle_;
   Published failure_;
 };

@@ -35,6 +35,9 @@ constexpr Field kGroup{297, 32};
 constexpr Field kDeviceMajor{329, 8};
 constexpr Field kDeviceMinor{337, 8};
 constexpr Field kPrefix{345, 155};
+// Of GNU's sparse files: whether another block of their map follows, said by the header and by each of those blocks.
+constexpr std::size_t kMoreOfMapAt = 482;
+constexpr std::size_t kStillMoreOfMapAt = 504;
 
 constexpr std::string_view kUstar("ustar\00000", 8);
 constexpr std::uint64_t kFixedTime = 315'532'800;  // 1980-01-01: GNU tar warns of 1970
@@ -55,6 +58,9 @@ enum Type : char {
   kGnuName = 'L',
   kGnuLink = 'K',
   kGnuSparse = 'S',
+  kGnuListing = 'D',
+  kGnuRest = 'M',
+  kGnuLabel = 'V',
 };
 
 constexpr std::size_t padding(std::uint64_t size) {
@@ -147,6 +153,12 @@ std::string what_is(char type) {
       return "a FIFO";
     case kGnuSparse:
       return "a sparse file";
+    case kGnuListing:
+      return "the listing of a directory";
+    case kGnuRest:
+      return "the rest of a file that another volume begins";
+    case kGnuLabel:
+      return "the label of a volume";
     default:
       return fmt::format("of the unknown type {:#04x}", static_cast<unsigned char>(type));
   }
@@ -263,11 +275,24 @@ std::string TarReader::read_block() const {
   return block;
 }
 
-std::uint64_t TarReader::checked_size(const std::string &header, const Extension &extension) const {
+// Behind the header, and of a sparse file behind its map, which no size counts.
+std::uint64_t TarReader::start_of_contents(const std::string &header) const {
+  std::uint64_t start = at_ + kBlock;  // read_block has seen that much
+  bool more = header[kTypeAt] == kGnuSparse && header[kMoreOfMapAt] != 0;
+  while (more) {
+    if (size_ - start < kBlock) refuse(fmt::format("is cut off: the sparse file at byte {} lacks its map", at_));
+    more = read(start, kBlock)[kStillMoreOfMapAt] != 0;
+    start += kBlock;
+  }
+  return start;
+}
+
+std::uint64_t TarReader::checked_size(const std::string &header, std::uint64_t contents_at,
+                                      const Extension &extension) const {
   const char type = header[kTypeAt];
   if (has_no_contents(type)) return 0;
   const std::optional<std::uint64_t> said = number_of(field_of(header, kSize));
-  const std::uint64_t left = size_ - at_ - kBlock;  // read_block has seen that much
+  const std::uint64_t left = size_ - contents_at;
   const std::optional<std::uint64_t> size = extension.size && !is_extension(type) ? extension.size : said;
   if (!size) refuse(fmt::format("is damaged: the tar header at byte {} has a size that is no number", at_));
   if (*size > left) {
@@ -326,8 +351,8 @@ std::optional<TarMember> TarReader::next() {
       break;
     }
     const char type = header[kTypeAt];
-    const std::uint64_t size = checked_size(header, extension);
-    const std::uint64_t contents_at = at_ + kBlock;
+    const std::uint64_t contents_at = start_of_contents(header);
+    const std::uint64_t size = checked_size(header, contents_at, extension);
     if (type == kPax) {
       read_pax(read(contents_at, size), extension);
     } else if (type == kGnuName) {

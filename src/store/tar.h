@@ -56,7 +56,9 @@ class TarReader {
 
   [[nodiscard]] std::string read(std::uint64_t offset, std::uint64_t count) const;
   [[nodiscard]] std::string read_block() const;  // the header at at_, of right checksum, or zeros
-  [[nodiscard]] std::uint64_t checked_size(const std::string &header, const Extension &extension) const;
+  [[nodiscard]] std::uint64_t start_of_contents(const std::string &header) const;
+  [[nodiscard]] std::uint64_t checked_size(const std::string &header, std::uint64_t contents_at,
+                                           const Extension &extension) const;
   void read_pax(std::string_view records, Extension &extension) const;
   [[noreturn]] void refuse(const std::string &problem) const;
   void refuse_more() const;

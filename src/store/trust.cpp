@@ -194,6 +194,12 @@ Opened open_file(Files &files, const Opened &parent, const std::string &name, in
   });
 }
 
+bool still_there(Files &files, const Opened &folder, const std::string &name, const struct stat &seen) {
+  struct stat named {};
+  return files.status_at(folder.handle.get(), name, named) == 0 && named.st_ino == seen.st_ino &&
+         named.st_dev == seen.st_dev;
+}
+
 std::string read_all(Files &files, const Opened &file, std::string &bytes) {
   if (file.status.st_size > kMaxFileBytes) {
     return fmt::format("has {} bytes; at most {} are accepted", file.status.st_size, kMaxFileBytes);

@@ -44,6 +44,9 @@ enum class Missing : std::uint8_t { leave, ask, create };
 // A regular file. `flags` as open(2)'s; never blocks, whatever lies there.
 [[nodiscard]] Opened open_file(Files &files, const Opened &parent, const std::string &name, int flags, mode_t mode = 0);
 
+// Whether a name still is that of the thing of this status: not so if it was removed, and perhaps made anew, meanwhile.
+[[nodiscard]] bool still_there(Files &files, const Opened &folder, const std::string &name, const struct stat &seen);
+
 // All bytes of an open file, into `bytes`; "" or the problem.
 [[nodiscard]] std::string read_all(Files &files, const Opened &file, std::string &bytes);
 

@@ -147,9 +147,15 @@ TEST_CASE("an export of one op or architecture") {
   const Json of_hopper = exported(session, warmed.out / "a.tar", nullptr, "sm_90");
   CHECK(of_hopper["entries"] == 2);
   CHECK(of_hopper["cubins"] == cubins);
-  const Json of_ampere = exported(session, warmed.out / "a.tar", nullptr, "sm_80");
-  CHECK(of_ampere["entries"] == 0);
-  CHECK(of_ampere["cubins"] == 0);
+  const std::string before = read_text(warmed.out / "a.tar");
+  msj_export_options of_ampere{};
+  of_ampere.struct_size = sizeof of_ampere;
+  of_ampere.arch = "sm_80";
+  char *json = nullptr;
+  check_sentence(msj_cache_export(session.get(), &of_ampere, (warmed.out / "a.tar").c_str(), &json), MSJ_ERROR_IO,
+                 {warmed.out / "a.tar", "is not written: no entry or cubin for sm_80 is cached"});
+  CHECK(json == nullptr);
+  CHECK(read_text(warmed.out / "a.tar") == before);
 }
 
 TEST_CASE("what can't be read is no empty cache: the archive that is there stays") {

@@ -87,13 +87,20 @@ std::vector<std::byte> results_in(const FloatEnvironment &environment, msj_conte
   return call.results();
 }
 
-// The text of the one entry that a cold call's sweep in this environment writes.
-std::string entry_in(const FloatEnvironment &environment) {
+const FloatEnvironment kHostile = {"upward, without subnormals, trapping", [] {
+                                     std::fesetround(FE_UPWARD);
+                                     flush_subnormals();
+                                     feenableexcept(FE_ALL_EXCEPT);
+                                   }};
+
+// The text of the one entry that a cold call's sweep in this environment writes, while each callback does that.
+std::string entry_in(const FloatEnvironment &environment, const FloatEnvironment &in_callbacks = kDefault) {
   const ScratchDirectory cache;
-  Session session(cache.path());
+  Session session(cache.path(), "on", hashed_time, in_callbacks.set);
   OpCall call(small_call(*ops::all_ops().front().spec));
   msj_status status = MSJ_ERROR_INTERNAL;
   CHECK(keeps_environment(environment, [&] { status = msj_run(session.get(), &call.call()); }));
+  CHECK(session.callbacks() > 0);
   INFO(msj_last_error());
   REQUIRE(status == MSJ_OK);
   const auto entries = entry_files(cache.path());
@@ -136,6 +143,14 @@ TEST_CASE("a sweep's entry is the same bytes") {
     CAPTURE(std::string(environment.name));
     CHECK(is_same);
   }
+}
+
+TEST_CASE("a callback that leaves another environment changes neither a sweep's entry nor the caller's") {
+  const TinyKernels kernels;
+  FakeGpu gpu;
+  const std::string expected = entry_in(kDefault);
+  const bool is_same = entry_in(kDefault, kHostile) == expected;
+  CHECK(is_same);
 }
 
 TEST_CASE("documents and numbers neither trap nor raise a flag") {
@@ -237,15 +252,10 @@ TEST_CASE("every call of the ABI, refused or ready, under traps, upward rounding
        [&] { return msj_device_copy(live, 0, memory, host.data(), host.size(), MSJ_COPY_TO_DEVICE); }},
       {"msj_device_free", [&] { return msj_device_free(live, 0, memory); }},
   };
-  const FloatEnvironment hostile = {"upward, without subnormals, trapping", [] {
-                                      std::fesetround(FE_UPWARD);
-                                      flush_subnormals();
-                                      feenableexcept(FE_ALL_EXCEPT);
-                                    }};
   std::set<std::string> named;
   for (const Row &row : rows) {
     msj_status status = MSJ_ERROR_INTERNAL;
-    const bool is_kept = keeps_environment(hostile, [&] { status = row.call(); });
+    const bool is_kept = keeps_environment(kHostile, [&] { status = row.call(); });
     INFO(row.name, ": ", msj_last_error());
     CHECK(is_kept);
     CHECK(status == row.expected);

@@ -128,7 +128,7 @@ TEST_CASE("options of inspect") {
   check_sentence(inspect(), kInvalid, {"options.zero is 1", "0 is accepted"});
   options.zero = 0;
   options.op = "sparse";
-  check_sentence(inspect(), kInvalid, {"options.op is 'sparse'"});
+  check_sentence(inspect(), kInvalid, {"options.op is \"sparse\""});
   options.op = nullptr;
   options.arch = "volta";
   check_sentence(inspect(), kInvalid, {"volta", "sm_90a"});
@@ -193,7 +193,7 @@ TEST_CASE("options of an export") {
   check_sentence(exporting(), kInvalid, {"options"});
   options.tail = 0;
   options.known.op = "sparse";
-  check_sentence(exporting(), kInvalid, {"options.op is 'sparse'"});
+  check_sentence(exporting(), kInvalid, {"options.op is \"sparse\""});
   options.known.op = nullptr;
   options.known.arch = "volta";
   check_sentence(exporting(), kInvalid, {"volta", "sm_90a"});

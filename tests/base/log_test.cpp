@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "support/float_environments.h"
+
 namespace msj {
 
 namespace {
@@ -69,6 +71,29 @@ TEST_CASE("a callback gets level and text as they are, up to info") {
       {MSJ_LOG_WARNING, "{} braces and %v stay"},
   };
   CHECK(messages.all == expected);
+}
+
+TEST_CASE("a message is one line, whatever bytes it has") {
+  Messages messages;
+  Log log("", &Messages::add, &messages);
+  log.warn("cache: /a\n\x1b[2J\xff is odd");
+  REQUIRE(messages.all.size() == 1);
+  CHECK(messages.all.front().second == "cache: /a\\x0a\\x1b[2J\\xff is odd");
+}
+
+TEST_CASE("a callback has the default floating-point environment, and what it makes of it ends with it") {
+  struct Seen {
+    bool is_default = false;
+    static void log(void *self, std::int32_t, const char *) {
+      static_cast<Seen *>(self)->is_default = std::fegetround() == FE_TONEAREST && fegetexcept() == 0;
+      std::fesetround(FE_UPWARD);
+      testing::flush_subnormals();
+      feenableexcept(FE_ALL_EXCEPT);
+    }
+  } seen;
+  Log log("", &Seen::log, &seen);
+  CHECK(testing::keeps_environment({"downward", [] { std::fesetround(FE_DOWNWARD); }}, [&] { log.warn("a warning"); }));
+  CHECK(seen.is_default);
 }
 
 TEST_CASE("a callback gets debug messages where they are asked for") {

@@ -16,6 +16,10 @@ LINES = [
     ([], "maxsim-jit is given without a command", "warm, inspect, audit, bench, cache, doctor, score"),
     (["--verbose"], "maxsim-jit is given without a command", "warm, inspect, audit, bench, cache, doctor, score"),
     (["--verison"], "'--verison' is no option of maxsim-jit", "--help"),
+    (["--json", "doctor"], "'--json' is given before the command; it is accepted after it"),
+    (["--op", "dense_forward", "inspect"], "'--op' is given before the command; it is accepted after it"),
+    (["cache", "--json", "path"], "'--json' is given before the command; it is accepted after it (cache --help)"),
+    (["--config", "x", "doctor"], "'--config' is no option of maxsim-jit", "--help"),
     (["frob"], "'frob' is no command of maxsim-jit", "warm, inspect, audit, bench, cache, doctor, score"),
     (["--verbose", "frob"], "'frob' is no command of maxsim-jit", "warm, inspect, audit, bench, cache, doctor, score"),
     (["cache"], "cache is given without a command", "path, verify, prune, clear, export, import"),
@@ -45,6 +49,16 @@ LINES = [
     (["score", "--q", "q.npy"], "--d is missing", "[Nd, Ld, d]"),
     ([*SCORE, "--q", "d.npy"], "--q is given 2 times; once is accepted"),
     ([*SCORE, "--top-k", "0"], "--top-k", "'0'", "a whole number from 1"),
+    *((["score", "--device", "cpu", option, "-", *SCORE[3:]], f"{option}", "it is '-', which names no stream here", "./-")
+      for option in ("--out", "--argmax", "--q-mask", "--index")),
+    (["warm", "--manifest", "-", "--arch", "sm_90a"], "--manifest", "it is '-'", "./-"),
+    (["cache", "export", "-"], "FILE", "it is '-'", "./-"),
+    (["cache", "import", "-"], "FILE", "it is '-'", "./-"),
+    (["bench", "--svg", "-"], "--svg", "it is '-'", "./-"),
+    ([*SCORE, "--q-mask", "x" * 100000], "--q-mask", "x… (100000 bytes)'; at most 4095 bytes are accepted"),
+    ([*SCORE, "--index", "folder"], "--index is given, which --op residual_forward accepts; dense_forward accepts --q, --d, "),
+    ([*SCORE, "--h", "q.npy"], "--h is given, which --op fused_head_forward accepts"),
+    ([*SCORE, "--scale-q", "q.npy"], "--scale-q is given, which --op fp8_forward accepts"),
     ([*SCORE, "--top-k", "-1"], "--top-k", "'-1'", "a whole number from 1"),
     ([*SCORE, "--top-k", "2.5"], "--top-k", "'2.5'", "a whole number from 1"),
     ([*SCORE, "--top-k", "1e3"], "--top-k", "'1e3'", "a whole number from 1"),
@@ -180,6 +194,17 @@ class BadOptionsTest(CommandTest):
         line = [*SCORE, "--top-k", 9223372036854775807]
         lines = self.run_command(*line, cwd=self.directory).stdout.splitlines()
         self.assertEqual(len(lines), 1 + 2 * 5)
+
+    def test_warming_without_a_gpu_says_what_needs_none(self):
+        result = self.run_command(*WARM[:-2], code=1, environment=NO_DRIVER)
+        self.assertIn("1 of 1 specializations failed (dense_forward with no features): the NVIDIA driver's library libcuda was not "
+                      "found; looked for: /nowhere/libcuda.so.1; install the driver, or set MAXSIM_JIT_LIBCUDA to the path of "
+                      "libcuda.so.1; or name an architecture: with --arch sm_90a, say, it needs no GPU\n", result.stderr)
+
+    def test_each_op_has_a_line_in_the_help(self):
+        text = self.run_command("score", "--help").stdout
+        self.assertRegex(text, r"\n  dense_forward +--q --d \[--q-mask .*--argmax --normalize --empty-doc\]\n")
+        self.assertRegex(text, r"\n  residual_forward +--q --codes .*--index --candidates.*\]\n")
 
     def test_a_gpu_that_no_entry_is_of_is_said(self):
         result = self.run_command(*WARM, "--gpu", "NVIDIA H2000", code=0)

@@ -64,6 +64,17 @@ class BadOutputTest(CommandTest):
         self.refuse(*both, preexec_fn=lambda: limit_files(200), parts=[self.argmax, "File too large"])
         self.assertEqual(self.out.read_text(), "what was there stays")
 
+    def test_a_command_that_is_killed_leaves_nothing(self):
+        q, d = (write_npy(self.directory.parent / f"{name}.npy", "<f4", (2000, 1, 1), [1.0] * 2000) for name in "qd")
+        before = sorted(path.name for path in self.directory.iterdir())
+        for was_there in (False, True):
+            for sent in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
+                if was_there:
+                    self.out.write_text("what was there")
+                self.kill_while_it_writes("score", "--device", "cpu", "--q", q, "--d", d, "--out", self.out, sent=sent)
+                self.assertEqual(sorted(path.name for path in self.directory.iterdir()), sorted(before + [self.out.name] * was_there))
+        self.assertEqual(self.out.read_text(), "what was there")
+
     def test_a_symlink_is_followed_and_stays(self):
         (self.directory / "there").mkdir()
         self.out.symlink_to("there/o.npy")

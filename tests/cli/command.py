@@ -62,6 +62,27 @@ class CommandTest(unittest.TestCase):
         self.assertEqual(result.returncode, code, f"{arguments}\nstdout: {result.stdout}\nstderr: {result.stderr}")
         return result
 
+    def kill_while_it_writes(self, *arguments, sent):
+        """Sends the signal as soon as the command has a file of self.directory open for writing."""
+        def is_writing(process):
+            for link in pathlib.Path(f"/proc/{process.pid}/fd").iterdir():
+                try:
+                    if str(link.readlink()).startswith(f"{self.directory}/") and link.lstat().st_mode & 0o200:
+                        return True
+                except FileNotFoundError:
+                    continue
+            return False
+
+        try:
+            os.close(os.open(self.directory, os.O_TMPFILE | os.O_WRONLY))
+        except OSError as error:
+            self.skipTest(f"the file system has no files without a name: {error}")
+        process = subprocess.Popen([Here.command, *map(str, arguments)], env=self.environment(), stdout=subprocess.DEVNULL)
+        while process.poll() is None and not is_writing(process):
+            pass
+        process.send_signal(sent)
+        self.assertEqual(process.wait(timeout=600), -sent, "it was done before it could be killed")
+
     def assert_sentence(self, result, *parts):
         """One line on stderr, with these parts in it; nothing on stdout."""
         self.assertFalse(result.stdout)

@@ -196,6 +196,16 @@ class DoctorTest(CommandTest):
         self.assertFalse(place.parent.exists())
         self.assert_ok(self.doctor(**environment)["cache"], place)
 
+    def test_path_makes_nothing_and_says_what_cannot_be_used(self):
+        home = {"MAXSIM_JIT_CACHE_DIR": None, "XDG_CACHE_HOME": None, "HOME": str(self.directory / "home")}
+        result = self.run_command("cache", "path", environment=home)
+        self.assertEqual(result.stdout, f"{self.directory}/home/.cache/maxsim-jit\n")
+        self.assertIn(f"this cache directory can't be used: {self.directory}/home", result.stderr)
+        (self.directory / "home").mkdir(mode=0o700)
+        result = self.run_command("cache", "path", environment=home)
+        self.assertEqual((result.stdout, result.stderr), (f"{self.directory}/home/.cache/maxsim-jit\n", ""))
+        self.assertEqual(list((self.directory / "home").iterdir()), [])
+
     def test_clear_makes_nothing(self):
         for place, code in ((self.cache, 0), ("/proc/cache", 0), (self.directory / "plain" / "below", 1)):
             with self.subTest(place):
@@ -213,9 +223,15 @@ class DoctorTest(CommandTest):
             self.assert_ok(checks["cache"], self.cache)
             self.assert_warning(checks["cache layer"], [layer, *found], ["MAXSIM_JIT_CACHE_DIR", "as good as empty"])
             if layer == open_to_all:
-                self.assert_warning(checks["cache files"], ["none: what a directory holds that can't be used is not read"],
+                self.assert_warning(checks["cache files"], [f"none; not read: {layer}, which can't be used"],
                                     ["MAXSIM_JIT_CACHE_DIR", "as good as empty"])
         self.assert_ok(self.doctor(MAXSIM_JIT_CACHE_DIR=f"{self.cache}:{sound}")["cache layer"], sound)
+        (sound / "v1" / "locks").mkdir(parents=True, mode=0o755)
+        (sound / "v1" / "x.json").write_text("{}")
+        checks = self.doctor(MAXSIM_JIT_CACHE_DIR=f":{sound}:{open_to_all}")
+        self.assert_warning(checks["cache files"], ["1 of 1 are not valid", sound / "v1" / "x.json",
+                                                    f"; not read: {open_to_all}, which can't be used"], ["cache verify"])
+        (sound / "v1" / "x.json").unlink()
         alone = self.doctor(MAXSIM_JIT_CACHE_DIR=f":{sound}")
         self.assert_ok(alone["cache layer"], sound)
         self.assert_ok(alone["cache"], "nothing is kept")

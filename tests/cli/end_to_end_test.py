@@ -303,6 +303,8 @@ class CacheTest(EndToEndTest):
         self.assertEqual(self.warm("--jobs", 4, features="all")["counters"]["nvrtc_invocations"], 0)
         cubins = self.run_json("inspect", "--cubins")["cubins"]
         self.assertEqual(len({tuple(c["features"]) for c in cubins}), 16)
+        places = [(c["op"], c["architecture"], json.dumps(c["features"])) for c in cubins]
+        self.assertEqual(places, sorted(places))  # not as their hashes fall
         table = self.run_command("inspect", "--cubins", "--table").stdout.splitlines()
         self.assertEqual(len(table), 1 + len(cubins))
         self.assertIn("features", table[0].split())

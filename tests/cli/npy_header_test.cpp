@@ -27,17 +27,28 @@ TEST_CASE("dtypes") {
     std::int64_t bytes;
   };
   // bf16, e4m3 and e5m2 as ml_dtypes 0.7 and NumPy 2.4 write them, then names as written by hand.
-  const std::array<Case, 20> cases{{
-      {"|b1", NpyType::boolean, 1},   {"?", NpyType::boolean, 1},
-      {"|i1", NpyType::i8, 1},        {"|u1", NpyType::u8, 1},
-      {"<i4", NpyType::i32, 4},       {"<i8", NpyType::i64, 8},
-      {"<f2", NpyType::f16, 2},       {"<f4", NpyType::f32, 4},
-      {"=f4", NpyType::f32, 4},       {"f4", NpyType::f32, 4},
-      {"<f8", NpyType::f64, 8},       {"<V2", NpyType::bf16, 2},
-      {"|V2", NpyType::bf16, 2},      {"<V1", NpyType::raw8, 1},
-      {"|V1", NpyType::raw8, 1},      {"<f1", NpyType::fp8_e5m2, 1},
-      {"bfloat16", NpyType::bf16, 2}, {"float8_e4m3fn", NpyType::fp8_e4m3, 1},
-      {"float32", NpyType::f32, 4},   {"float8_e5m2", NpyType::fp8_e5m2, 1},
+  const std::array<Case, 21> cases{{
+      {"|b1", NpyType::boolean, 1},
+      {"?", NpyType::boolean, 1},
+      {"|i1", NpyType::i8, 1},
+      {"|u1", NpyType::u8, 1},
+      {"<u2", NpyType::u16, 2},
+      {"<i4", NpyType::i32, 4},
+      {"<i8", NpyType::i64, 8},
+      {"<f2", NpyType::f16, 2},
+      {"<f4", NpyType::f32, 4},
+      {"=f4", NpyType::f32, 4},
+      {"f4", NpyType::f32, 4},
+      {"<f8", NpyType::f64, 8},
+      {"<V2", NpyType::bf16, 2},
+      {"|V2", NpyType::bf16, 2},
+      {"<V1", NpyType::raw8, 1},
+      {"|V1", NpyType::raw8, 1},
+      {"<f1", NpyType::fp8_e5m2, 1},
+      {"bfloat16", NpyType::bf16, 2},
+      {"float8_e4m3fn", NpyType::fp8_e4m3, 1},
+      {"float32", NpyType::f32, 4},
+      {"float8_e5m2", NpyType::fp8_e5m2, 1},
   }};
   for (const Case &one : cases) {
     CAPTURE(one.descr);
@@ -53,7 +64,7 @@ TEST_CASE("dtypes") {
 
 TEST_CASE("dtypes that are refused") {
   for (const std::string_view descr :
-       {"<c8", "<f16", "<u2", "<i2", "<M8[s]", "|S3", "<U4", "V3", "float8_e4m3", "", "<", "<<f4", "f4 "}) {
+       {"<c8", "<f16", "<u4", "<i2", "<M8[s]", "|S3", "<U4", "V3", "float8_e4m3", "", "<", "<<f4", "f4 "}) {
     CAPTURE(descr);
     check_refused(file_of(header_of(descr, "(1,)"), kSixBytes), "the dtype is '" + std::string(descr) + "'; accepted:");
   }

@@ -361,7 +361,7 @@ class ScoreIndexTest(CommandTest):
                              "--normalize")
         self.assert_sentence(self.score(path, "--op", "dense_forward", code=2), "--op")
         line = ["score", "--q", self.q_file, "--d", self.q_file, "--index", path]
-        self.assert_sentence(self.run_command(*line, code=2), "--index is given", "dense_forward accepts")
+        self.assert_sentence(self.run_command(*line, code=2), "--index is given, which --op residual_forward accepts", "dense_forward accepts")
         line = ["score", *OP, "--q", self.q_file, "--candidates", self.q_file]
         self.assert_sentence(self.run_command(*line, code=2), "--candidates is given without --index")
         line = ["score", *OP, "--q", self.q_file]

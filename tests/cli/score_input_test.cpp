@@ -112,6 +112,21 @@ TEST_CASE("bytes are what --dtype says, where the op takes it") {
   CHECK(contains(files.refusal("q", NpyType::u8, {}, 1), "--dtype fp8_e4m3"));
 }
 
+TEST_CASE("bf16 kept as uint16 is what --dtype says, or how to say it is said") {
+  Files files;
+  const std::string file = files.write("q.npy", NpyType::u16, {1, 1, 2}, bytes_of<std::uint16_t>({0x3f80, 0x4000}));
+  for (const DType dtype : {DType::bf16, DType::f16}) {
+    const HostTensor q = files.load("q", file, dtype);
+    CHECK(q.dtype == dtype);
+    CHECK(q.data[3] == std::byte{0x40});
+  }
+  CHECK(contains(files.refusal("q", NpyType::u16),
+                 "holds uint16; bf16, f16, f32 is accepted for q, or uint16 with "
+                 "--dtype bf16 or f16, which says what they are"));
+  CHECK(contains(files.refusal("q", NpyType::u16, DType::f32), "--dtype bf16 or f16"));
+  CHECK(contains(files.refusal("d_mask", NpyType::u16, DType::bf16), "holds uint16; bool, u8, i8 is accepted"));
+}
+
 TEST_CASE("other dtypes are refused with file, dtype and what is accepted") {
   Files files;
   CHECK(contains(files.refusal("q", NpyType::i64), "refused.npy holds int64; bf16, f16, f32 is accepted for q"));

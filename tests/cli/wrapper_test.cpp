@@ -253,7 +253,8 @@ TEST_CASE("a cache is exported and imported") {
   Fixture fixture;
   const std::string file = fixture.directory / "a.tar";
   CHECK(fixture.context.cache_export(file).find("\"cubins\"") != std::string::npos);
-  CHECK(fixture.context.cache_export(file, "dense_forward", "sm_90a").find(file) != std::string::npos);
+  CHECK(status_of([&] { static_cast<void>(fixture.context.cache_export(file, "dense_forward", "sm_90a")); }) ==
+        MSJ_ERROR_IO);  // there is none
   CHECK(fixture.context.cache_import(file).find("\"problems\"") != std::string::npos);
   CHECK(status_of([&] { static_cast<void>(fixture.context.cache_export(file, "sparse")); }) ==
         MSJ_ERROR_INVALID_ARGUMENT);

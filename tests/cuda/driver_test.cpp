@@ -26,7 +26,7 @@ TEST_CASE("no libcuda where it is pointed to: which library, where, how to point
   const auto failure = load_failure(settings);
   CHECK(failure.status == MSJ_ERROR_NO_DRIVER);
   CHECK_NAMES(failure, "libcuda");
-  CHECK_NAMES(failure, "/nowhere/libcuda.so.1: cannot open");
+  CHECK_NAMES(failure, "not found; looked for: /nowhere/libcuda.so.1; install");
   CHECK_NAMES(failure, "MAXSIM_JIT_LIBCUDA");
   CHECK_FALSE(failure.names("libcuda.so;"));  // only what was pointed to
 }

@@ -14,7 +14,7 @@ TEST_CASE("the first candidate that loads is taken; those before it are remember
   CHECK(library.symbol("cos") != nullptr);
   CHECK(library.symbol("no_such_function") == nullptr);
   REQUIRE(library.attempts().size() == 1);
-  CHECK(library.attempts()[0].starts_with("/nowhere/libm.so.6: "));
+  CHECK(library.attempts()[0] == "/nowhere/libm.so.6");
 }
 
 TEST_CASE("none loads: it holds nothing and says why, each candidate once") {
@@ -23,10 +23,9 @@ TEST_CASE("none loads: it holds nothing and says why, each candidate once") {
   CHECK_FALSE(library);
   CHECK(library.symbol("cos") == nullptr);
   REQUIRE(library.attempts().size() == 2);
-  for (std::size_t i = 0; i < 2; ++i) {
-    CHECK(library.attempts()[i].starts_with(candidates[i] + ": "));
-    CHECK(library.attempts()[i].find(candidates[i], 1) == std::string::npos);
-  }
+  CHECK(library.attempts()[0] == candidates[0]);  // as it isn't there
+  CHECK(library.attempts()[1].starts_with(candidates[1] + ": "));
+  CHECK(library.attempts()[1].find(candidates[1], 1) == std::string::npos);
 }
 
 TEST_CASE("moving hands the library over") {

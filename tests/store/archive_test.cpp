@@ -139,13 +139,14 @@ TEST_CASE("an archive that can't be written is no file, and a sentence") {
   const auto exporting = [&] { (void)exported_to(cache, file); };
   for (const bool existed : {false, true}) {
     if (existed) write_file(file, "old");
-    for (const FileCall call : {FileCall::write, FileCall::sync, FileCall::rename}) {
+    for (const FileCall call : {FileCall::write, FileCall::sync, FileCall::link, FileCall::rename}) {
       for (int nth = 1; nth < 3; ++nth) {
         files->fail(call, nth, ENOSPC);
         const std::string sentence = sentence_of(exporting);
         CAPTURE(kFileCallNames[static_cast<std::size_t>(call)]);
         if (files->hits() == 0 || (call == FileCall::sync && nth == 2)) continue;  // the directory: the file is there
         const std::string step = call == FileCall::sync     ? " (on fsync)"
+                                 : call == FileCall::link   ? " (on link)"
                                  : call == FileCall::rename ? " (on rename)"
                                                             : "";
         CHECK(sentence == file + " can't be written" + step + ": No space left on device");

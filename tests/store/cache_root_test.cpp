@@ -34,7 +34,7 @@ TEST_CASE("nothing is made before it is needed, then 0700") {
   Cache cache(scratch / "a/root");
   CHECK_FALSE(cache.root.read("v1/x.json").has_value());
   CHECK(cache.root.list("v1").empty());
-  CHECK(cache.root.clear().empty());
+  CHECK(cache.root.clear().removed.empty());
   CHECK_FALSE(std::filesystem::exists(scratch / "a"));
   CHECK(cache.root.writable() == scratch / "a/root");
   CHECK(mode_of(scratch / "a/root") == 0700);
@@ -187,7 +187,7 @@ TEST_CASE("an unusable root: one warning for the context, not for each file; the
       CHECK(cache.root.writable().empty());
       CHECK_FALSE(cache.root.lock("a", std::chrono::seconds(5)));
       CHECK(cache.root.list("v1") == std::vector<std::string>{"v1/x"});
-      CHECK(cache.root.clear().empty());
+      CHECK(cache.root.clear().removed.empty());
       CHECK(cache.root.evict("v1", 0) == 0);
     }
     CHECK(cache.journal.warnings() == 1);
@@ -305,7 +305,7 @@ TEST_CASE("no home: in memory, with one warning that says what to set") {
   CHECK_FALSE(root.publish("v1/x", "bytes"));
   CHECK_FALSE(root.lock("a", std::chrono::seconds(5)));
   CHECK(root.list("v1").empty());
-  CHECK(root.clear().empty());
+  CHECK(root.clear().removed.empty());
   CHECK(journal.warnings() == 1);
   CHECK(journal.says("HOME is not set"));
 }
@@ -333,7 +333,7 @@ TEST_CASE("no writable layer by choice: silent") {
   CHECK_FALSE(cache.root.publish("v1/y", "bytes"));
   CHECK_FALSE(cache.root.remove("v1/x"));
   CHECK_FALSE(cache.root.lock("a", std::chrono::seconds(5)));
-  CHECK(cache.root.clear().empty());
+  CHECK(cache.root.clear().removed.empty());
   CHECK(cache.root.read("v1/x") == "low");
   CHECK(cache.journal.warnings() == 0);
 }
@@ -514,6 +514,7 @@ TEST_CASE("clear removes what is ours below v1, follows no link, and leaves the 
   make_layer(scratch / "rw", "v1/gpu/autotune/op/k.json", "2");
   make_layer(scratch / "ro", "v1/gpu/autotune/op/k.json", "3");
   write_file(scratch / "rw/v1/cubins/aa/.tmp-1-00", "half");
+  age(scratch / "rw/v1/cubins/aa/.tmp-1-00", 7200);
   write_file(scratch / "rw/other", "kept");
   write_file(scratch / "rw/v2/x.cubin", "kept");
   write_file(scratch / "outside/x.cubin", "kept");
@@ -522,10 +523,14 @@ TEST_CASE("clear removes what is ours below v1, follows no link, and leaves the 
   write_file(scratch / "rw/v1/cubins/notes.txt", "kept");
 
   Cache cache(scratch / "rw", {scratch / "ro"});
-  const std::vector<std::string> removed = cache.root.clear();
-  CHECK(removed == std::vector<std::string>{scratch / "rw/v1/cubins/aa/.tmp-1-00", scratch / "rw/v1/cubins/aa/x.cubin",
-                                            scratch / "rw/v1/cubins/aa/y.cubin",
-                                            scratch / "rw/v1/gpu/autotune/op/k.json"});
+  const CacheRoot::Cleared cleared = cache.root.clear();
+  CHECK(cleared.removed ==
+        std::vector<std::string>{scratch / "rw/v1/cubins/aa/.tmp-1-00", scratch / "rw/v1/cubins/aa/x.cubin",
+                                 scratch / "rw/v1/cubins/aa/y.cubin", scratch / "rw/v1/gpu/autotune/op/k.json"});
+  std::vector<std::string> left;
+  for (const auto &file : cleared.left) left.push_back(file.path + " " + file.problem);
+  CHECK(left == std::vector<std::string>{scratch / "rw/v1/cubins/bb no file of this cache has such a name",
+                                         scratch / "rw/v1/cubins/notes.txt no file of this cache has such a name"});
   for (const char *kept :
        {"rw/other", "rw/v2/x.cubin", "outside/x.cubin", "rw/v1/cubins/notes.txt", "ro/v1/gpu/autotune/op/k.json"}) {
     CAPTURE(kept);
@@ -540,32 +545,43 @@ TEST_CASE("clear of a cache that holds only ours leaves the bare root") {
   make_layer(scratch / "rw", "v1/cubins/aa/x.cubin", "1");
   Cache cache(scratch / "rw");
   REQUIRE(cache.root.lock("a", std::chrono::seconds(0)));
-  CHECK(cache.root.clear().size() == 2);
+  CHECK(cache.root.clear().removed.size() == 2);
   CHECK(std::filesystem::is_empty(scratch / "rw"));
   CHECK(cache.root.publish("v1/cubins/aa/x.cubin", "2"));
 }
 
-TEST_CASE("publishing while another clears: whole files or none, and no temporaries") {
+TEST_CASE("clear leaves what somebody is writing, and says nothing of it") {
+  const Scratch scratch;
+  make_layer(scratch / "rw", "v1/cubins/aa/x.cubin", "1");
+  write_file(scratch / "rw/v1/cubins/aa/.tmp-1-00", "half");
+  Cache cache(scratch / "rw");
+  const CacheRoot::Cleared cleared = cache.root.clear();
+  CHECK(cleared.removed == std::vector<std::string>{scratch / "rw/v1/cubins/aa/x.cubin"});
+  CHECK(cleared.left.empty());
+  CHECK(read_file(scratch / "rw/v1/cubins/aa/.tmp-1-00") == "half");
+}
+
+TEST_CASE("publishing while another clears: every file is kept, whole, and nothing is to blame") {
   const Scratch scratch(memory_directory());
   Cache cache(scratch / "rw", {}, std::make_shared<FaultyFiles>());
   Cache other(scratch / "rw");
   std::atomic<bool> stop{false};
   std::atomic<int> torn{0};
+  std::atomic<int> blamed{0};
   {
     std::jthread clearer([&] {
-      while (!stop) {
-        (void)other.root.clear();
-        std::this_thread::sleep_for(std::chrono::milliseconds(1));
-      }
+      while (!stop) blamed += static_cast<int>(other.root.clear().left.size());
     });
-    for (int i = 0; i < 300; ++i) {
-      (void)cache.root.publish("v1/cubins/aa/x.cubin", "bytes");
+    for (int i = 0; i < 2000; ++i) {
+      if (!cache.root.publish("v1/cubins/aa/x.cubin", "bytes")) ++torn;
       const auto bytes = cache.root.read("v1/cubins/aa/x.cubin");
       if (bytes && *bytes != "bytes") ++torn;
     }
     stop = true;
   }
   CHECK(torn == 0);
+  CHECK(blamed == 0);
+  CHECK(cache.journal.warnings() + other.journal.warnings() == 0);
   CHECK(leftovers(scratch / "rw") == 0);
 }
 

@@ -90,7 +90,7 @@ TEST_CASE("without a fault there is no warning, and every kind of call is made")
   Context context(scratch, files);
   context.use();
   CHECK(context.cache.journal.warnings() == 0);
-  for (int call = 0; call < kFileCalls; ++call) {
+  for (int call = 0; call < kCacheCalls; ++call) {
     CAPTURE(kFileCallNames[static_cast<std::size_t>(call)]);
     CHECK(files->count(static_cast<FileCall>(call)) > 0);
   }
@@ -100,7 +100,7 @@ TEST_CASE("each call at each place fails once, in each way") {
   const Scratch scratch(memory_directory());
   prepare(scratch);
   int met = 0;
-  for (int call = 0; call < kFileCalls; ++call) {
+  for (int call = 0; call < kCacheCalls; ++call) {
     CAPTURE(kFileCallNames[static_cast<std::size_t>(call)]);
     for (int nth = 1;; ++nth) {
       CAPTURE(nth);
@@ -117,7 +117,7 @@ TEST_CASE("each call at each place fails once, in each way") {
 TEST_CASE("each call fails from the start and for good, in each way") {
   const Scratch scratch(memory_directory());
   prepare(scratch);
-  for (int call = 0; call < kFileCalls; ++call) {
+  for (int call = 0; call < kCacheCalls; ++call) {
     for (const int error : kErrors) {
       CAPTURE(kFileCallNames[static_cast<std::size_t>(call)]);
       CAPTURE(error);

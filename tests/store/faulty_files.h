@@ -29,12 +29,27 @@ enum class FileCall : int {
   touch,
   may_write,
   lock,
+  link,  // the last: of archives alone
 };
-inline constexpr int kFileCalls = 16;
-inline constexpr std::array<std::string_view, kFileCalls> kFileCallNames = {
-    "open",      "close", "read",           "write",  "sync",   "status",           "status_at",
-    "read_link", "list",  "make_directory", "rename", "remove", "remove_directory", "touch",
-    "may_write", "lock"};
+inline constexpr int kFileCalls = 17;
+inline constexpr int kCacheCalls = kFileCalls - 1;
+inline constexpr std::array<std::string_view, kFileCalls> kFileCallNames = {"open",
+                                                                            "close",
+                                                                            "read",
+                                                                            "write",
+                                                                            "sync",
+                                                                            "status",
+                                                                            "status_at",
+                                                                            "read_link",
+                                                                            "list",
+                                                                            "make_directory",
+                                                                            "rename",
+                                                                            "remove",
+                                                                            "remove_directory",
+                                                                            "touch",
+                                                                            "may_write",
+                                                                            "lock",
+                                                                            "link"};
 
 class FaultyFiles : public Files {
  public:
@@ -106,6 +121,10 @@ class FaultyFiles : public Files {
   int rename(int directory, const std::string &from, const std::string &to) override {
     const int error = fault(FileCall::rename);
     return error != 0 ? error : real_->rename(directory, from, to);
+  }
+  int link(int descriptor, int directory, const std::string &name) override {
+    const int error = fault(FileCall::link);
+    return error != 0 ? error : real_->link(descriptor, directory, name);
   }
   int remove(int directory, const std::string &name) override {
     const int error = fault(FileCall::remove);

@@ -243,8 +243,7 @@ TEST_CASE("an idle lock file is removed, a held one never; its removal does not 
   Cache cache(scratch / "root");
   auto held = cache.root.lock("held", Seconds(0));
   REQUIRE(cache.root.lock("idle", Seconds(0)));
-  const std::vector<std::string> removed = cache.root.clear();
-  CHECK(removed == std::vector<std::string>{scratch / "root/v1/locks/idle"});
+  CHECK(cache.root.clear().removed == std::vector<std::string>{scratch / "root/v1/locks/idle"});
   CHECK(std::filesystem::exists(scratch / "root/v1/locks/held"));
   CHECK_FALSE(cache.root.lock("held", Seconds(0)));
 }

@@ -61,6 +61,19 @@ TEST_CASE("a sound cache stays as it is, but for locks that nobody holds") {
   CHECK(cache.root->kept().failed == 0);
 }
 
+TEST_CASE("what another process publishes while the old file is judged stays") {
+  PrunedCache cache;
+  REQUIRE(cache.root->publish("v1/cubins/aa/b.cubin", "wrong"));
+  const Pruned pruned = cache.root->prune([&](const std::string &relative, std::string_view bytes) {
+    std::string problem = judge(relative, bytes);
+    if (!problem.empty()) REQUIRE(cache.root->publish(relative, "right"));
+    return problem;
+  });
+  CHECK(pruned.removed.empty());
+  CHECK(pruned.left.empty());
+  CHECK(read_file(cache.at("cubins/aa/b.cubin")) == "right");
+}
+
 TEST_CASE("each kind of what no lookup takes goes") {
   PrunedCache cache;
   write_file(cache.at("cubins/aa/b.cubin"), "wrong bytes");

@@ -107,6 +107,9 @@ TEST_CASE("kinds of members, and paths as other programs write them") {
                                                               {'4', "a device"},
                                                               {'6', "a FIFO"},
                                                               {'S', "a sparse file"},
+                                                              {'D', "the listing of a directory"},
+                                                              {'M', "the rest of a file that another volume begins"},
+                                                              {'V', "the label of a volume"},
                                                               {'Q', "of the unknown type 0x51"}}) {
     const TarMember member = only_member(tar_of({{.name = "v1/x", .type = type, .link = "/etc/passwd"}}));
     CHECK(member.kind == Kind::other);
@@ -114,6 +117,24 @@ TEST_CASE("kinds of members, and paths as other programs write them") {
   }
   const std::string linked = tar_of({{.name = "l", .type = '2', .size = "00000000777", .link = "x"}, {"v1/x"}});
   CHECK(read_all_of(linked).size() == 1);  // the size of a link is of nothing in the archive
+}
+
+TEST_CASE("a sparse file of GNU's old format: what its map takes is passed over too") {
+  std::string sparse = tar_member({.name = "v1/sparse", .type = 'S', .size = "00000000005"});
+  sparse[482] = 1;
+  seal_header(sparse);
+  std::string map(2 * kTarBlock, '1');  // no header, and no zeros
+  map[504] = 1;
+  map[kTarBlock + 504] = '\0';
+  const std::string tar = sparse + map + "bytes" + std::string(kTarBlock - 5, '\0') + tar_member({"v1/x"}) + tar_end();
+  TarReader reader = reader_of(tar);
+  const auto member = reader.next();
+  REQUIRE(member);
+  CHECK(member->path == "v1/sparse");
+  CHECK(member->what == "a sparse file");
+  CHECK(reader.contents(*member) == "bytes");
+  CHECK(read_all_of(tar).size() == 1);
+  check_refused(tar.substr(0, 2 * kTarBlock), "is cut off: the sparse file at byte 0 lacks its map");
 }
 
 TEST_CASE("long names: pax records over GNU's over the header's, each for one member alone") {

@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -68,13 +69,18 @@ class DecidedTimer : public tune::Timer {
 
 class Session {
  public:
-  explicit Session(const std::string &cache, const char *tune = "on", Clock clock = hashed_time) {
+  // `in_callbacks` is what each callback, of the log and of progress, does besides.
+  explicit Session(
+      const std::string &cache, const char *tune = "on", Clock clock = hashed_time, void (*in_callbacks)() = [] {})
+      : in_callbacks_(in_callbacks) {
     msj_context_options options{};
     options.struct_size = sizeof options;
     options.cache_dir = cache.c_str();
     options.tune = tune;
     options.log = remember;
     options.log_user = this;
+    options.progress = progress;
+    options.progress_user = this;
     ops::World world;
     world.make_timer = [clock](std::shared_ptr<const cuda::Driver>, Log &) -> std::unique_ptr<tune::Timer> {
       return std::make_unique<DecidedTimer>(clock);
@@ -105,6 +111,8 @@ class Session {
     return std::any_of(said_.begin(), said_.end(),
                        [text](const std::string &line) { return line.find(text) != std::string::npos; });
   }
+
+  [[nodiscard]] int callbacks() const { return callbacks_; }
 
   [[nodiscard]] msj_status run(OpCall &call) { return msj_run(get(), &call.call()); }
   [[nodiscard]] msj_status run(const CallShape &shape) {
@@ -146,8 +154,18 @@ class Session {
     const std::scoped_lock lock(session.mutex_);
     session.said_.emplace_back(message);
     if (level <= MSJ_LOG_WARNING) session.complaints_.emplace_back(message);
+    session.called_back();
+  }
+  static void progress(void *user, const char *, std::int64_t, std::int64_t) {
+    static_cast<Session *>(user)->called_back();
+  }
+  void called_back() {
+    ++callbacks_;
+    in_callbacks_();
   }
 
+  void (*in_callbacks_)();
+  std::atomic<int> callbacks_{0};
   std::mutex mutex_;
   std::vector<std::string> said_, complaints_;
   std::unique_ptr<msj_context> context_;

@@ -1,10 +1,10 @@
-#include "cli/words.h"
+#include "text/printable.h"
 
 #include <doctest/doctest.h>
 
 #include <string>
 
-using namespace msj::cli;
+using namespace msj;
 
 TEST_CASE("printable text stays as it is") {
   for (const std::string text : {"", "a plain word, with 'quotes' and \\", "naïve … 日本語 𝄞", "\xef\xbf\xbf"}) {
@@ -34,10 +34,15 @@ TEST_CASE("bytes that are no UTF-8 are told as they are, and what follows them i
   CHECK(printable("\xff") == "\\xff");
 }
 
-TEST_CASE("long text is cut between characters") {
+TEST_CASE("long text is cut between characters, and its length is told") {
   CHECK(shortened(std::string(80, 'x')) == std::string(80, 'x'));
-  CHECK(shortened(std::string(81, 'x')) == std::string(80, 'x') + "…");
-  CHECK(shortened(std::string(79, 'x') + "é" + std::string(80, 'y')) == std::string(79, 'x') + "…");
-  CHECK(shortened(std::string(78, 'x') + "é" + std::string(80, 'y')) == std::string(78, 'x') + "é…");
-  CHECK(shortened(std::string(200, '\x80')) == "…");  // no UTF-8 at all
+  CHECK(shortened(std::string(81, 'x')) == std::string(80, 'x') + "… (81 bytes)");
+  CHECK(shortened(std::string(79, 'x') + "é" + std::string(80, 'y')) == std::string(79, 'x') + "… (161 bytes)");
+  CHECK(shortened(std::string(78, 'x') + "é" + std::string(80, 'y')) == std::string(78, 'x') + "é… (160 bytes)");
+  CHECK(shortened(std::string(200, '\x80')) == "… (200 bytes)");  // no UTF-8 at all
+}
+
+TEST_CASE("what a sentence quotes is shortened first, then made printable") {
+  CHECK(in_quotes("a\n") == "\"a\\x0a\"");
+  CHECK(in_quotes(std::string(100'000, '\n')).ends_with("\\x0a… (100000 bytes)\""));
 }
