@@ -24,6 +24,7 @@ namespace msj {
 struct HopperGather {
   static constexpr int columns = config::block_query;
   static constexpr bool by_nibbles = false;  // pairs are neighbours, as they are in a centroid's row
+  static constexpr bool copies_beside = columns > 32;
   using Order = QuerySwizzle<columns, by_nibbles>;
   using Group = QueryGroup<columns>;
 
@@ -49,7 +50,7 @@ struct HopperGather {
     long long stride;
     int pieces, tail;  // whole ones of a row's d, and the features that follow
     unsigned centroids;
-    __device__ __forceinline__ Source(const Args& args, const Base&, int, int)
+    __device__ __forceinline__ Source(const Args& args, const Base&, int)
         : first(static_cast<const char*>(args.centroids.data)),
           stride(args.centroids.stride[0] * 2),
           pieces(int(args.size_d) / 8),

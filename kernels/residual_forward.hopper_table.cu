@@ -29,12 +29,12 @@ struct TableOrder : QuerySwizzle<columns, (nbits <= 2)> {
       *reinterpret_cast<float2*>(row + n * 8 + c * 2) = make_float2(sums[n][2 * i], sums[n][2 * i + 1]);
   }
 };
-using Products = TableProducts<TableOrder>;
+using Products = TableProducts<TableOrder, 4>;
 
 struct HopperTable {
   using Order = TableOrder;
   static constexpr int columns = msj::columns;
-  static constexpr bool by_nibbles = nbits <= 2;
+  static constexpr bool by_nibbles = nbits <= 2, copies_beside = true;
 
   struct Groups {
     Round round;
@@ -60,17 +60,17 @@ struct HopperTable {
   }
 
   struct Source {
-    const char* table;  // this lane's first piece of row 0
+    const char* table;
     unsigned centroids;
-    __device__ __forceinline__ Source(const Args& args, const Base& base, int chunk, int lane)
-        : table(reinterpret_cast<const char*>(base.table + chunk * args.size_K * columns) + lane % 4 * 16),
+    __device__ __forceinline__ Source(const Args& args, const Base& base, int chunk)
+        : table(reinterpret_cast<const char*>(base.table + chunk * args.size_K * columns)),
           centroids(unsigned(min(args.size_K, 1ll << 31))) {}
 
     __device__ __forceinline__ void copy(unsigned slot, const int (&code)[2], const bool (&present)[2],
                                          int lane) const {
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
-        const char* row = table + (unsigned long long)unsigned(code[i]) * pitch;
+        const char* row = table + (unsigned long long)unsigned(code[i]) * pitch + lane % 4 * 16;
 #pragma unroll
         for (int half = 0; half < 2; ++half)
           ptx::copy_16_if(place(slot, i, half * 4 + lane % 4, lane), row + half * 64, present[i]);

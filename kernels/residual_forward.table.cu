@@ -45,7 +45,7 @@ struct QueryFragments {
           make_float4(sums[0][2 * i + j], sums[1][2 * i + j], sums[2][2 * i + j], sums[3][2 * i + j]);
   }
 };
-using Products = TableProducts<QueryFragments>;
+using Products = TableProducts<QueryFragments, 3>;
 
 // --- scores ----------------------------------------------------------------------------------------------------------
 
@@ -358,7 +358,7 @@ struct TableScores {
       redo_infinite_columns(args, group, start, length, chunk, infinite_columns, warp % team, team, lane, put);
     }
     meet(warp / team);
-    small().maxima.sum(args, group, document, chunk, is_empty, buffer, warp, lane);
+    small().maxima.sum(args, group, document, chunk, is_empty, buffer, warp / team * team, warp % team, lane);
   }
 
   // --- a team --------------------------------------------------------------------------------------------------------

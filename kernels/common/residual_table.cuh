@@ -48,11 +48,12 @@ struct Prepared {
 
 // --- T ---------------------------------------------------------------------------------------------------------------
 
-// A warp: 16 centroids, of whose rows a lane reads 8 features of each 32. Order: of Q, and of T's columns:
+// A warp: two tiles of 16 centroids, of whose rows a lane reads 8 features of each 32. Order: of Q, and of T's columns:
 // store_row(row, sums, i, c), of the columns 2 c and 2 c + 1 of each 8 that lane 4 g + c has in sums[n][2 i ...].
-template <class Order>
+template <class Order, int blocks>
 struct TableProducts {
-  static constexpr int rows = 16, block_rows = 64, threads = 128, min_blocks = 4;
+  static constexpr int tiles = 2, rows = 16 * tiles, threads = 128, block_rows = 4 * rows;
+  static constexpr int min_blocks = blocks;  // of a multiprocessor, as many as registers allow
   static constexpr int steps = divide_up(static_size::d, 32);
 
   static __device__ __forceinline__ void run(const Args& args) {
@@ -76,10 +77,13 @@ struct TableProducts {
       const Group of_tile(args, round.first + group);
       const QueryRow<Element, columns> queries{args, of_tile, chunk};
       float* table = Prepared::table(args, round, chunks, group, chunk);
-      float sums[4][4] = {};
+      float sums[tiles][4][4] = {};
       if (whole) multiply(sums, args, queries, first, lane);
-      else multiply_anywhere(sums, args, queries, first, lane);
-      store(sums, args, table, first, lane);
+#pragma unroll
+      for (int t = 0; t < tiles; ++t) {
+        if (!whole) multiply_anywhere(sums[t], args, queries, first + 16 * t, lane);
+        store(sums[t], args, table, first + 16 * t, lane);
+      }
     }
   }
 
@@ -88,31 +92,36 @@ struct TableProducts {
   }
 
   // Rows of aligned, whole units of 8 features.
-  static __device__ __forceinline__ void multiply(float (&sums)[4][4], const Args& args,
+  static __device__ __forceinline__ void multiply(float (&sums)[tiles][4][4], const Args& args,
                                                   const QueryRow<Element, columns>& query_rows, long long first,
                                                   int lane) {
     const int d = int(args.size_d), c = lane % 4;
-    const Element *upper_row = centroid(args, first + lane / 4), *lower_row = centroid(args, first + lane / 4 + 8);
-    const Element* query[4];
+    const Element *row[tiles * 2], *query[4];
+#pragma unroll
+    for (int i = 0; i < tiles * 2; ++i) row[i] = centroid(args, first + lane / 4 + 8 * i);
 #pragma unroll
     for (int n = 0; n < 4; ++n) query[n] = query_rows(n * 8 + lane / 4);
-    uint4 upper[steps_at_a_time], lower[steps_at_a_time];
 #pragma unroll 1
     for (int begin = 0; begin < steps; begin += steps_at_a_time) {
+      uint4 a[steps_at_a_time][tiles * 2];
 #pragma unroll
-      for (int i = 0; i < steps_at_a_time; ++i) {
-        const int k = (begin + i) * 32 + c * 8;
-        upper[i] = k < d ? ptx::load_global_16(upper_row + k) : uint4{};
-        lower[i] = k < d ? ptx::load_global_16(lower_row + k) : uint4{};
+      for (int s = 0; s < steps_at_a_time; ++s) {
+        const int k = (begin + s) * 32 + c * 8;
+#pragma unroll
+        for (int i = 0; i < tiles * 2; ++i) a[s][i] = k < d ? ptx::load_global_16(row[i] + k) : uint4{};
       }
 #pragma unroll
-      for (int i = 0; i < steps_at_a_time; ++i) {
-        const int k = (begin + i) * 32 + c * 8;
+      for (int s = 0; s < steps_at_a_time; ++s) {
+        const int k = (begin + s) * 32 + c * 8;
 #pragma unroll
         for (int n = 0; n < 4; ++n) {
           const uint4 b = query[n] && k < d ? *reinterpret_cast<const uint4*>(query[n] + k) : uint4{};
-          multiply_16x8<type>(sums[n], {upper[i].x, lower[i].x, upper[i].y, lower[i].y}, b.x, b.y);
-          multiply_16x8<type>(sums[n], {upper[i].z, lower[i].z, upper[i].w, lower[i].w}, b.z, b.w);
+#pragma unroll
+          for (int tile = 0; tile < tiles; ++tile) {
+            const uint4 &upper = a[s][2 * tile], &lower = a[s][2 * tile + 1];
+            multiply_16x8<type>(sums[tile][n], {upper.x, lower.x, upper.y, lower.y}, b.x, b.y);
+            multiply_16x8<type>(sums[tile][n], {upper.z, lower.z, upper.w, lower.w}, b.z, b.w);
+          }
         }
       }
     }

@@ -9,7 +9,7 @@ template <int columns, int team, int warps>
 struct TeamMaxima {
   float value[2][warps][columns];
   int index[feature::save_argmax ? 2 : 1][warps][columns];
-  double carried[warps];  // a long query's sum over its chunks so far
+  double carried[warps / team];  // a long query's sum over its chunks so far
 
   __device__ __forceinline__ void put(int buffer, int warp, int column, Best<feature::save_argmax> best) {
     value[buffer][warp][column] = best.value;
@@ -27,20 +27,20 @@ struct TeamMaxima {
     return best;
   }
 
-  // When all of the team have put theirs: sums the tokens of this warp's share of the queries.
+  // When all of the team have put theirs: sums the tokens of one warp's share of the queries, the member-th one's.
   __device__ __forceinline__ void sum(const Args& args, const QueryGroup<columns>& group, long long document, int chunk,
-                                      bool is_empty, int buffer, int warp, int lane) {
-    const int first_warp = warp / team * team;
+                                      bool is_empty, int buffer, int first_warp, int member, int lane) {
+    double& so_far = carried[first_warp / team];
 #pragma unroll 1
-    for (int query = warp % team; query < group.queries; query += team) {
+    for (int query = member; query < group.queries; query += team) {
       const double total = sum_tokens(
-          args, group, document, chunk, query, is_empty ? -1 : 0, lane, chunk == 0 ? 0.0 : carried[warp],
+          args, group, document, chunk, query, is_empty ? -1 : 0, lane, chunk == 0 ? 0.0 : so_far,
           [&](int column) { return best_of(buffer, first_warp, column); },
           [](int, Best<feature::save_argmax>& best) { return best.value; },
           [&](int column) { return keeps(args, group, chunk, column); });
       __syncwarp();
       if (lane != 0) continue;
-      if (chunk + 1 < group.chunks) carried[warp] = total;
+      if (chunk + 1 < group.chunks) so_far = total;
       else
         static_cast<float*>(args.scores.data)[(group.first_query + query) * args.scores.stride[0] +
                                               document * args.scores.stride[1]] = float(total);

@@ -9,7 +9,7 @@ namespace msj::ops {
 namespace {
 
 constexpr int columns = 32;       // query tokens of a group
-constexpr int product_rows = 64;  // centroids of a block that makes T
+constexpr int product_rows = 128;  // centroids of a block that makes T
 constexpr int product_threads = 128;
 constexpr std::int64_t most_blocks = 2147483647;
 constexpr std::int64_t most_chunks = 4096;      // of a round: with few centroids, the queries are what takes memory

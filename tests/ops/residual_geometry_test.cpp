@@ -41,7 +41,7 @@ TEST_CASE("rounds cover all queries, and each is T and scores") {
   CHECK(rounds(64, 32, 262'144) == 8);
   CHECK(rounds(1, 512, 65'536) == 1);
   const LaunchList list = table_launch(table_blocks(tile, 2), {1, 10'000, 32, 65'536}, 132);
-  CHECK(list.launches[0].grid == 1'024);
+  CHECK(list.launches[0].grid == 512);
   CHECK(list.launches[1].grid == 3 * 132);
   CHECK(list.launches[1].threads == 256);
   CHECK(table_launch(table_blocks(tile, 2), {1, 11, 32, 65'536}, 132).launches[1].grid == 6);  // two documents a block
