@@ -75,6 +75,7 @@ struct HopperGather {
     }
   };
 
+  static __device__ __forceinline__ void wait() {}
   static __device__ __forceinline__ void fill_queries(const Args& args, const Base&, const Group& group, int chunk,
                                                       unsigned target, int warp, int lane) {
 #pragma unroll 1

@@ -17,6 +17,7 @@
 #include "common/team_maxima.cuh"
 #include "common/hopper/wgmma.cuh"
 #include "common/hopper/fragment_wgmma.cuh"
+#include "common/hopper/dependent_launch.cuh"
 #include "common/hopper/decoded_rows.cuh"
 
 namespace msj {
@@ -78,6 +79,7 @@ struct HopperTable {
     }
   };
 
+  static __device__ __forceinline__ void wait() { ptx::wait_for_previous_launch(); }
   static __device__ __forceinline__ void fill_queries(const Args&, const Base& base, const Group&, int chunk,
                                                       unsigned target, int warp, int lane) {
     const uint4* source = base.queries + (long long)chunk * Prepared::queries_size;
@@ -116,6 +118,7 @@ struct HopperTable {
 
 extern "C" __global__ void __launch_bounds__(msj::Products::threads, msj::Products::min_blocks)
     residual_forward_products(const __grid_constant__ msj::Args args) {
+  msj::ptx::let_next_launch_begin();
   msj::Products::run(args);
 }
 

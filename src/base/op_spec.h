@@ -161,6 +161,8 @@ struct KernelLaunch {
   std::int64_t grid = 0;
   int threads = 0;
   int shared_bytes = 0;
+  // May begin while the launch before it ends: the kernel itself waits for what that one writes.
+  bool overlaps_previous = false;
 };
 
 inline constexpr int kMaxLaunches = 4;

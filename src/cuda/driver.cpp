@@ -58,6 +58,7 @@ void Driver::resolve_functions() {
   MSJ_DRIVER_FUNCTIONS(MSJ_RESOLVE_MEMBER)
 #undef MSJ_RESOLVE_MEMBER
   (void)resolve(library_, "cuFuncLoad", FuncLoad);
+  (void)resolve(library_, "cuLaunchKernelEx", LaunchKernelEx);
   (void)resolve(library_, "cuTensorMapEncodeTiled", TensorMapEncodeTiled);
 }
 

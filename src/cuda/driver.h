@@ -68,6 +68,7 @@ class Driver {
   MSJ_DRIVER_FUNCTIONS(MSJ_DECLARE_MEMBER)
 #undef MSJ_DECLARE_MEMBER
   CUresult (*FuncLoad)(CUfunction) = nullptr;                          // cuFuncLoad, from CUDA 12.4; null before
+  decltype(&::cuLaunchKernelEx) LaunchKernelEx = nullptr;              // from CUDA 11.8; null before
   decltype(&::cuTensorMapEncodeTiled) TensorMapEncodeTiled = nullptr;  // null: paths that need it are not admissible
 
   [[nodiscard]] int version() const { return version_; }  // 13000 for 13.0

@@ -46,7 +46,8 @@ ScoreBlocks decoded_rows_blocks(const DecodedRowsTile &tile, const DecodedRows &
   return {.documents = tile.teams,
           .persistent = tile.persistent,
           .threads = lanes * team * tile.teams,
-          .shared_bytes = decoded_rows_shared_bytes(tile, rows, Lq)};
+          .shared_bytes = decoded_rows_shared_bytes(tile, rows, Lq),
+          .waits_for_table = rows.coded == Coded::table};
 }
 
 std::string decoded_rows_admission(const DecodedRowsTile &tile, const DecodedRows &rows, Layout layout, std::int64_t Lq,

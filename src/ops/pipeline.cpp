@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/float_environment.h"
+#include "cuda/launch.h"
 #include "cuda/reach.h"
 #include "jit/arguments.h"
 #include "jit/tensor_maps.h"
@@ -276,11 +277,10 @@ void Pipeline::launch(const BoundCall &call, const Ready &ready, const LaunchSit
     for (int i = 0; i < list.count; ++i) {
       const KernelLaunch &launch = list.launches[static_cast<std::size_t>(i)];
       const auto entry = static_cast<std::size_t>(launch.entry);
-      driver.check(
-          driver.LaunchKernel(ready.functions[entry], static_cast<unsigned>(launch.grid), 1, 1,
-                              static_cast<unsigned>(launch.threads), 1, 1, static_cast<unsigned>(launch.shared_bytes),
-                              static_cast<CUstream>(site.stream), arguments.kernel_params(), nullptr),
-          ready.path->entries[entry]);
+      driver.check(cuda::launch(driver, ready.functions[entry],
+                                {launch.grid, launch.threads, launch.shared_bytes, launch.overlaps_previous},
+                                static_cast<CUstream>(site.stream), arguments.kernel_params()),
+                   ready.path->entries[entry]);
     }
   }
   ++counters_.launches;

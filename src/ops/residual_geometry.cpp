@@ -8,7 +8,7 @@
 namespace msj::ops {
 namespace {
 
-constexpr int columns = 32;       // query tokens of a group
+constexpr int columns = 32;        // query tokens of a group
 constexpr int product_rows = 128;  // centroids of a block that makes T
 constexpr int product_threads = 128;
 constexpr std::int64_t most_blocks = 2147483647;
@@ -86,7 +86,8 @@ LaunchList table_launch(const ScoreBlocks &blocks, const TableSizes &sizes, int 
   list.add({.entry = 1,
             .grid = lanes * documents,
             .threads = blocks.threads,
-            .shared_bytes = static_cast<int>(blocks.shared_bytes)});
+            .shared_bytes = static_cast<int>(blocks.shared_bytes),
+            .overlaps_previous = blocks.waits_for_table});
   list.rounds = divide_up(groups.count, groups.largest_round());
   return list;
 }

@@ -33,6 +33,7 @@ struct ScoreBlocks {
   int persistent = 0;  // as in TableTile
   int threads = 0;
   std::int64_t shared_bytes = 0;
+  bool waits_for_table = false;  // itself, rather than as a launch
 };
 
 int table_threads(const TableTile &tile);

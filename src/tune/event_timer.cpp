@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "cuda/buffer.h"
 #include "cuda/current_context.h"
+#include "cuda/launch.h"
 #include "cuda/module.h"
 #include "jit/arguments.h"
 #include "jit/tensor_maps.h"
@@ -96,10 +97,9 @@ class Bench {
       ready.arguments.set_round(round);
       for (std::size_t i = 0; i < static_cast<std::size_t>(ready.launches.count); ++i) {
         const KernelLaunch &launch = ready.launches.launches[i];
-        driver_->check(driver_->LaunchKernel(ready.functions[i], static_cast<unsigned>(launch.grid), 1, 1,
-                                             static_cast<unsigned>(launch.threads), 1, 1,
-                                             static_cast<unsigned>(launch.shared_bytes), stream_.get(),
-                                             ready.arguments.kernel_params(), nullptr),
+        driver_->check(cuda::launch(*driver_, ready.functions[i],
+                                    {launch.grid, launch.threads, launch.shared_bytes, launch.overlaps_previous},
+                                    stream_.get(), ready.arguments.kernel_params()),
                        "cuLaunchKernel");
       }
     }

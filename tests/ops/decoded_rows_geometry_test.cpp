@@ -117,6 +117,8 @@ TEST_CASE("a launch has the shared memory and the threads that rows decoded in r
     const Sizes sizes = {1, 1'000, c.problem.Lq, 300, 300'000, c.problem.K, c.problem.d, c.problem.nbits};
     const LaunchList list = path.geometry({config, sizes, statics, key.dtypes().all(), 132});
     const KernelLaunch &launch = list.launches[static_cast<std::size_t>(list.count - 1)];
+    CHECK_FALSE(list.launches[0].overlaps_previous);
+    CHECK(launch.overlaps_previous == (c.path == "hopper_table"));
     const jit::Specialization specialization = {.op = &op,
                                                 .config = config,
                                                 .features = op.all_features(),

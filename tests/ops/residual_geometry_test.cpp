@@ -44,6 +44,7 @@ TEST_CASE("rounds cover all queries, and each is T and scores") {
   CHECK(list.launches[0].grid == 512);
   CHECK(list.launches[1].grid == 3 * 132);
   CHECK(list.launches[1].threads == 256);
+  CHECK_FALSE(list.launches[1].overlaps_previous);  // the portable kernel does not wait for T itself
   CHECK(table_launch(table_blocks(tile, 2), {1, 11, 32, 65'536}, 132).launches[1].grid == 6);  // two documents a block
   // The kernel has no loop over groups: each of a round's has blocks.
   CHECK(table_launch(table_blocks(tile, 2), {5'000, 1, 32, 1'000}, 132).launches[1].grid >= 2'097);

@@ -33,6 +33,7 @@ struct Launch {
   CUstream stream;
   unsigned long long context_id;
   bool captured;
+  bool overlaps;  // launched with programmatic dependence on the one before
 };
 
 // X(member, symbol, type)

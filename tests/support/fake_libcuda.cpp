@@ -467,22 +467,13 @@ CUresult cuFuncSetAttribute(CUfunction handle, CUfunction_attribute attribute, i
   function->shared_limit = value;
   return CUDA_SUCCESS;
 }
-CUresult cuLaunchKernel(CUfunction handle, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
-                        unsigned block_y, unsigned block_z, unsigned shared_bytes, CUstream stream_handle,
-                        void **parameters, void **) {
-  FAKE_ENTER
-  FAKE_NEEDS_CONTEXT
-  if (const CUresult result = check_stream(stream_handle)) return result;
+static CUresult record_launch(CUfunction handle, Launch launch, void **parameters) {
+  if (const CUresult result = check_stream(launch.stream)) return result;
   const auto &function = *reinterpret_cast<Function *>(handle);
-  const Stream *stream = find(state().streams, stream_handle);
-  Launch launch{};
+  const Stream *stream = find(state().streams, launch.stream);
   launch.entry = function.code->name.c_str();
   launch.image = function.library->image.data();
   launch.image_bytes = function.library->image.size();
-  launch.grid[0] = grid_x, launch.grid[1] = grid_y, launch.grid[2] = grid_z;
-  launch.block[0] = block_x, launch.block[1] = block_y, launch.block[2] = block_z;
-  launch.shared_bytes = shared_bytes;
-  launch.stream = stream_handle;
   launch.context_id = current()->id;
   launch.captured = stream != nullptr && stream->capture != CU_STREAM_CAPTURE_STATUS_NONE;
   if (const CUresult result = check_launch(function, launch)) return result;
@@ -493,6 +484,32 @@ CUresult cuLaunchKernel(CUfunction handle, unsigned grid_x, unsigned grid_y, uns
   recorded.launch = launch;
   state().clock_ms += state().launch_ms;
   return CUDA_SUCCESS;
+}
+CUresult cuLaunchKernel(CUfunction handle, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
+                        unsigned block_y, unsigned block_z, unsigned shared_bytes, CUstream stream, void **parameters,
+                        void **) {
+  FAKE_ENTER
+  FAKE_NEEDS_CONTEXT
+  Launch launch{};
+  launch.grid[0] = grid_x, launch.grid[1] = grid_y, launch.grid[2] = grid_z;
+  launch.block[0] = block_x, launch.block[1] = block_y, launch.block[2] = block_z;
+  launch.shared_bytes = shared_bytes;
+  launch.stream = stream;
+  return record_launch(handle, launch, parameters);
+}
+CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction handle, void **parameters, void **) {
+  FAKE_ENTER
+  FAKE_NEEDS_CONTEXT
+  Launch launch{};
+  launch.grid[0] = config->gridDimX, launch.grid[1] = config->gridDimY, launch.grid[2] = config->gridDimZ;
+  launch.block[0] = config->blockDimX, launch.block[1] = config->blockDimY, launch.block[2] = config->blockDimZ;
+  launch.shared_bytes = config->sharedMemBytes;
+  launch.stream = config->hStream;
+  for (unsigned i = 0; i < config->numAttrs; ++i) {
+    if (config->attrs[i].id != CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION) return CUDA_ERROR_INVALID_VALUE;
+    launch.overlaps = config->attrs[i].value.programmaticStreamSerializationAllowed != 0;
+  }
+  return record_launch(handle, launch, parameters);
 }
 
 // ---- tensor maps ----

@@ -21,6 +21,7 @@
 //   Base(args, groups, chunks, group)              what it knows of this block's group
 //   slot_bytes                                     what it has in a warp's slot
 //   Source(args, base, chunk): centroids, copy(slot, code, present, lane)    copies of a tile into it
+//   wait()                                         for what copies and fill_queries read
 //   fill_queries(args, base, group, chunk, target, warp, lane)                Q as B, by a team
 //   infinite_columns(base, chunk)                  query tokens whose maxima are to be made again
 //   start(tile, slot, lane)                        the accumulators' first values
@@ -459,11 +460,15 @@ struct DecodedRows {
     const int chunks = Group(args, 0).chunks;
     if (threadIdx.x == 0)
       common() = {Group(args, groups.first + group), typename Op::Base(args, groups, chunks, int(group))};
-    __syncthreads();
-    if (chunks == 1) fill_queries(args, 0, chunks, warp, lane);
-    const bool special = __syncthreads_or(small().weights.fill(args, threads));
+    bool special = __syncthreads_or(small().weights.fill(args, threads));
     const Weights weights(args, small().weights, lane);
-    score_documents(args, ahead, first, chunks, special || weights.is_special(), weights, warp, lane);
+    special = special || weights.is_special();
+    Op::wait();
+    if (chunks == 1) {
+      fill_queries(args, 0, chunks, warp, lane);
+      __syncthreads();
+    }
+    score_documents(args, ahead, first, chunks, special, weights, warp, lane);
   }
 };
 
