@@ -1,9 +1,9 @@
 // residual_forward, hopper path (sm_90a; bf16, fp16 rows): as the gather path, with rows that are made for the tensor
 // cores of the block in common/hopper/forward.cuh.
 //
-//   codes (a tile ahead) ---> centroid units of 16 bytes --+
-//                             their residual bits          +--> row = centroid + weights --> ring of the scorer
-//                             (registers, some units a lane)     (tables in shared memory)
+//   codes (a tile ahead) ---> centroid units of 16 bytes ------> ring of the scorer: row = centroid + weights, in place
+//                             (cp.async, a stage ahead)              ^
+//                             their residual bits (registers) -------+ (tables in shared memory)
 //
 // A row whose code is no centroid's is NaN in the ring; of a document that is not inside the index there is one such
 // row. What follows of the index is asked of L2 a document ahead.
@@ -11,6 +11,7 @@
 // Bits: a row's elements are rounded once; k ascends 16 at a time in one accumulator.
 #include "common/ptx.cuh"
 #include "common/numeric.cuh"
+#include "common/tile_load.cuh"
 #include "common/running_max.cuh"
 #include "common/group.cuh"
 #include "common/token_sum.cuh"
@@ -90,119 +91,114 @@ struct ResidualHopper {
     }
   };
 
-  // 8 features of a row, as they come.
-  struct Unit {
-    uint4 centroid;
-    unsigned bits[2];
-  };
-
-  // A warp makes some rows of a stage at a time, neighbouring units in neighbouring lanes: a lane's unit is always the
-  // same one. Warps take turns at who is first, as the last of them may have no rows.
+  // A warp makes some rows of a stage at a time, neighbouring units of 8 features in neighbouring lanes: a lane's unit
+  // is always the same one. Warps take turns at who is first, as the last of them may have fewer rows.
   static constexpr int units = Block::stage_boxes * row_bytes / 16, rows_at_once = 32 / units;
-  static constexpr int batch = Block::tile_stages > 1 || nbits == 8 ? 2 : 3;  // as many as registers hold
-  static constexpr int batch_rows = batch * rows_at_once;
+  static constexpr int lane_rows = divide_up(tile_rows, loaders * rows_at_once);  // of a stage, at most
+  static constexpr int bit_words = nbits == 8 ? 2 : 1;
 
-  // Where a lane's unit is of any row.
-  struct Source {
-    const unsigned short* centroid;  // of centroid 0
-    const unsigned char* bits;       // of the document's first token
-    int limit;                       // features of the row from here on; nothing past them is read
+  // A stage on its way: centroids' units in their places, to which this lane adds the weights that its bits stand for.
+  struct Coming {
+    int slot, rows, turn, limit;  // features of a row from this lane's unit on: nothing past them is read
+    unsigned broken;              // this lane's rows whose code is no centroid's, a bit each
+    unsigned bits[lane_rows][bit_words];
+    bool is_coming = false;
 
-    __device__ __forceinline__ Source(const Args& args, const Span& span, int k)
-        : centroid(static_cast<const unsigned short*>(args.centroids.data) + k),
-          bits(static_cast<const unsigned char*>(args.residuals.data) + span.first * args.residuals.stride[0] +
-               k / 8 * nbits),
-          limit(int(args.size_d) - k) {}
-
-    template <bool ragged>
-    __device__ __forceinline__ Unit read(const Args& args, int code, int t, bool present) const {
-      const auto* row = centroid + code * args.centroids.stride[0];
-      const auto* fields = bits + t * args.residuals.stride[0];
-      Unit unit{make_uint4(0, 0, 0, 0), {}};
-      present = present && limit > 0;
-      if constexpr (ragged) {
-        if (present) read_some(row, fields, min(limit, 8), unit);
-      } else {
-        unit.centroid = ptx::load_global_16_if(row, present);
-        if constexpr (nbits == 8) ptx::load_global_8_if(unit.bits, fields, present);
-        else unit.bits[0] = ptx::load_global_if<nbits>(fields, present);
-      }
-      return unit;
+    __device__ __forceinline__ int row(int i, int lane) const {
+      return (turn + i * loaders) * rows_at_once + lane / units;
     }
-
-   private:
-    static __device__ __forceinline__ void read_some(const unsigned short* row, const unsigned char* fields, int count,
-                                                     Unit& unit) {
-      unsigned pair[4] = {0, 0, 0, 0};
-#pragma unroll 1
-      for (int k = 0; k < count; ++k) {
-        const unsigned element = unsigned(row[k]) << (k % 2 * 16);
-#pragma unroll
-        for (int i = 0; i < 4; ++i) pair[i] |= k / 2 == i ? element : 0u;
-      }
-      unit.centroid = make_uint4(pair[0], pair[1], pair[2], pair[3]);
-#pragma unroll 1
-      for (int byte = 0; byte < residual_bytes(count); ++byte) {
-        const unsigned field = unsigned(fields[byte]) << (byte % 4 * 8);
-        unit.bits[0] |= byte < 4 ? field : 0u;
-        if constexpr (nbits == 8) unit.bits[1] |= byte < 4 ? 0u : field;
-      }
+    __device__ __forceinline__ unsigned place(int i, int scorer, int lane) const {
+      const int u = lane % units, own = row(i, lane);
+      return Block::stage_address(scorer, slot) + u / 8 * box_bytes + own * row_bytes + (u % 8 ^ own % 8) * 16;
     }
   };
 
+  // Asks for the centroids. `ragged`: d ends within a unit.
   template <bool ragged>
-  static __device__ __forceinline__ uint4 decode(const WeightPairs& tables, const Unit& unit, int code, int limit,
-                                                 int lane) {
-    const unsigned kept = limit > 0 ? 0xffffffffu : 0u;
-    const unsigned no_number = code < 0 ? 0x7fff7fffu : 0u;  // bits that make any fp16 or bf16 NaN
-    unsigned pair[4] = {unit.centroid.x, unit.centroid.y, unit.centroid.z, unit.centroid.w}, weights[4];
+  static __device__ __forceinline__ void copy_centroids(const Args& args, const Codes& codes, int stage, Coming& coming,
+                                                        int scorer, int lane) {
+    const int k = (stage * units + lane % units) * 8;
+    const auto* centroid = static_cast<const unsigned short*>(args.centroids.data) + k;
+    coming.limit = int(args.size_d) - k, coming.broken = 0;
 #pragma unroll
-    for (int c = 0; c < 4; ++c) weights[c] = tables.of(unit.bits, 0, c, lane);
-#pragma unroll
-    for (int c = 0; c < 4; ++c) {
-      if constexpr (ragged) weights[c] = pair_below(weights[c], 2 * c, limit);
-      pair[c] = (add_pairs<type>(pair[c], weights[c]) & kept) | no_number;
+    for (int i = 0; i < lane_rows; ++i) {
+      const int row = coming.row(i, lane), code = codes.of(row % tile_rows);
+      if (row >= coming.rows) continue;
+      const auto* unit = centroid + code * args.centroids.stride[0];
+      if (code < 0) coming.broken |= 1u << i;
+      if (ragged && coming.limit < 8)
+        ptx::store_shared(coming.place(i, scorer, lane),
+                          gather_16<unsigned short>(unit, 1, code < 0 ? 0 : coming.limit));
+      else ptx::copy_16_if(coming.place(i, scorer, lane), unit, code >= 0 && coming.limit > 0);
     }
-    return make_uint4(pair[0], pair[1], pair[2], pair[3]);
   }
 
-  // This warp's share of a stage: rows that are tokens, all of d that products look at. `ragged`: d ends within a unit.
+  // And for the bits, to registers.
   template <bool ragged>
-  static __device__ __forceinline__ void fill_stage(const Args& args, const Span& span, const Codes& codes, int first_t,
-                                                    int stage, unsigned target, int turn, int lane) {
-    const WeightPairs& tables = Block::small().shared;
-    const int u = lane % units, own = lane / units, k = (stage * units + u) * 8;
-    const int rows = min(span.length - first_t, tile_rows);
-    const Source source(args, span, k);
-    target += u / 8 * box_bytes;
-#pragma unroll 1
-    for (int begin = turn * batch_rows; begin < rows; begin += loaders * batch_rows) {
-      Unit unit[batch];
-      int code[batch];
+  static __device__ __forceinline__ void read_bits(const Args& args, const Span& span, int first_t, int stage,
+                                                   Coming& coming, int lane) {
+    const int first = (stage * units + lane % units) * nbits;
+    const auto* bits =
+        static_cast<const unsigned char*>(args.residuals.data) + span.first * args.residuals.stride[0] + first;
+    const int rows = min(span.readable - first_t, coming.rows);
 #pragma unroll
-      for (int i = 0; i < batch; ++i) {
-        const int row = begin + i * rows_at_once + own;
-        code[i] = codes.of(row);
-        unit[i] = source.template read<ragged>(args, code[i], first_t + row, row < rows && code[i] >= 0);
-      }
-#pragma unroll
-      for (int i = 0; i < batch; ++i) {
-        const int row = begin + i * rows_at_once + own;
-        if (row < rows)
-          ptx::store_shared(target + row * row_bytes + (u % 8 ^ row % 8) * 16,
-                            decode<ragged>(tables, unit[i], code[i], source.limit, lane));
+    for (int i = 0; i < lane_rows; ++i) {
+      const auto* fields = bits + (first_t + coming.row(i, lane)) * args.residuals.stride[0];
+      const bool present = coming.row(i, lane) < rows && coming.limit > 0;
+      if (ragged && coming.limit < 8) {
+        const uint4 some = gather_16<unsigned char>(fields, 1, present ? residual_bytes(coming.limit) : 0);
+        coming.bits[i][0] = some.x;
+        if constexpr (nbits == 8) coming.bits[i][1] = some.y;
+      } else if constexpr (nbits == 8) {
+        coming.bits[i][0] = coming.bits[i][1] = 0;
+        ptx::load_global_8_if(coming.bits[i], fields, present);
+      } else {
+        coming.bits[i][0] = ptx::load_global_if<nbits>(fields, present);
       }
     }
+  }
+
+  // When the centroids are there: adds the weights.
+  template <bool ragged>
+  static __device__ __forceinline__ void add_weights(const Coming& coming, int scorer, int lane) {
+    const WeightPairs& tables = Block::small().shared;
+    const unsigned kept = coming.limit > 0 ? 0xffffffffu : 0u;
+#pragma unroll
+    for (int i = 0; i < lane_rows; ++i) {
+      if (coming.row(i, lane) >= coming.rows) continue;
+      const unsigned place = coming.place(i, scorer, lane);
+      const uint4 unit = ptx::load_shared_16(place);
+      const unsigned no_number = (coming.broken >> i & 1) != 0 ? 0x7fff7fffu : 0u;  // makes any fp16 or bf16 NaN
+      unsigned pair[4] = {unit.x, unit.y, unit.z, unit.w};
+#pragma unroll
+      for (int c = 0; c < 4; ++c) {
+        unsigned weights = tables.of(coming.bits[i], 0, c, lane);
+        if constexpr (ragged) weights = pair_below(weights, 2 * c, coming.limit);
+        pair[c] = (add_pairs<type>(pair[c], weights) & kept) | no_number;
+      }
+      ptx::store_shared(place, make_uint4(pair[0], pair[1], pair[2], pair[3]));
+    }
+  }
+
+  template <bool ragged, int still_coming>
+  static __device__ __forceinline__ void finish(Coming& coming, int scorer, int lane) {
+    if (!coming.is_coming) return;
+    ptx::wait_copies<still_coming>();
+    add_weights<ragged>(coming, scorer, lane);
+    ptx::products_see_writes();
+    ptx::barrier_arrive_warp(Block::full_barrier(scorer, coming.slot), lane);
+    coming.is_coming = false;
   }
 
   // Inverse norms of a tile's rows.
-  static __device__ __forceinline__ void store_factors(const Args& args, const Span& span, int first_t,
-                                                       RowExtras& extras, int lane) {
+  static __device__ __forceinline__ void copy_factors(const Args& args, const Span& span, int first_t,
+                                                      RowExtras& extras, int lane) {
     const auto* norms = static_cast<const float*>(args.d_inv_norms.data);
 #pragma unroll
     for (int row = lane; row < tile_rows; row += 32)
-      extras.factor[row] =
-          first_t + row < span.readable ? norms[(span.first + first_t + row) * args.d_inv_norms.stride[0]] : 1.0f;
+      ptx::copy_4_or(ptx::shared_address(&extras.factor[row]),
+                     norms + (span.first + first_t + row) * args.d_inv_norms.stride[0],
+                     first_t + row < span.readable, 0x3f800000u);
   }
 
   // Asks L2 for what is read of a document, or of its beginning, as far as the last row's. Rows far apart are left to
@@ -224,9 +220,18 @@ struct ResidualHopper {
 
   static __device__ __forceinline__ void load_documents(const Args& args, const Walk<scorers>& walk, int scorer,
                                                         int loader, int lane) {
+    if (args.size_d % 8 == 0) load_documents<false>(args, walk, scorer, loader, lane);
+    else load_documents<true>(args, walk, scorer, loader, lane);
+  }
+
+  // A stage's centroids come while the weights of the one before it are added.
+  template <bool ragged>
+  static __device__ __forceinline__ void load_documents(const Args& args, const Walk<scorers>& walk, int scorer,
+                                                        int loader, int lane) {
     typename Block::Place place;
     Spans<Span> spans(args, walk.first + scorer);
     Codes codes(args, spans.next, 0, lane);
+    Coming coming;
     int turn = loader;
     walk.visit([&](const Pass& pass) {
       const Span span = spans.of(args, pass, walk.after(pass) + scorer);
@@ -240,19 +245,23 @@ struct ResidualHopper {
 #pragma unroll 1
         for (int stage = 0; stage < Block::tile_stages; ++stage) {
           Block::wait_free(scorer, place);
-          const unsigned target = Block::stage_address(scorer, place.slot);
-          if (args.size_d % 8 == 0) fill_stage<false>(args, span, codes, first_t, stage, target, turn, lane);
-          else fill_stage<true>(args, span, codes, first_t, stage, target, turn, lane);
-          turn = turn + 1 < loaders ? turn + 1 : 0;
+          Coming after = coming;
+          after.slot = place.slot, after.rows = min(span.length - first_t, tile_rows), after.turn = turn;
+          after.is_coming = true;
+          copy_centroids<ragged>(args, codes, stage, after, scorer, lane);
           if (feature::normalize && stage + 1 == Block::tile_stages && loader == loaders - 1)
-            store_factors(args, span, first_t, Block::small().row_extras[scorer][place.slot], lane);
-          ptx::products_see_writes();
-          ptx::barrier_arrive_warp(Block::full_barrier(scorer, place.slot), lane);
+            copy_factors(args, span, first_t, Block::small().row_extras[scorer][place.slot], lane);
+          ptx::commit_copies();
+          finish<ragged, 1>(coming, scorer, lane);
+          read_bits<ragged>(args, span, first_t, stage, after, lane);
+          coming = after;
+          turn = turn + 1 < loaders ? turn + 1 : 0;
           place.advance();
         }
         codes = next;
       }
     });
+    finish<ragged, 0>(coming, scorer, lane);
   }
 
   // --- score ---------------------------------------------------------------------------------------------------------

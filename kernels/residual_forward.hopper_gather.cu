@@ -24,7 +24,6 @@ namespace msj {
 struct HopperGather {
   static constexpr int columns = config::block_query;
   static constexpr bool by_nibbles = false;  // pairs are neighbours, as they are in a centroid's row
-  static constexpr bool copies_beside = columns > 32;
   using Order = QuerySwizzle<columns, by_nibbles>;
   using Group = QueryGroup<columns>;
 

@@ -35,7 +35,7 @@ using Products = TableProducts<TableOrder, 4>;
 struct HopperTable {
   using Order = TableOrder;
   static constexpr int columns = msj::columns;
-  static constexpr bool by_nibbles = nbits <= 2, copies_beside = true;
+  static constexpr bool by_nibbles = nbits <= 2;
 
   struct Groups {
     Round round;

@@ -358,7 +358,7 @@ struct TableScores {
       redo_infinite_columns(args, group, start, length, chunk, infinite_columns, warp % team, team, lane, put);
     }
     meet(warp / team);
-    small().maxima.sum(args, group, document, chunk, is_empty, buffer, warp / team * team, warp % team, lane);
+    small().maxima.sum(args, group, document, chunk, is_empty, buffer, warp, lane);
   }
 
   // --- a team --------------------------------------------------------------------------------------------------------

@@ -27,12 +27,13 @@ struct TeamMaxima {
     return best;
   }
 
-  // When all of the team have put theirs: sums the tokens of one warp's share of the queries, the member-th one's.
+  // When all of the team have put theirs: sums the tokens of this warp's share of the queries.
   __device__ __forceinline__ void sum(const Args& args, const QueryGroup<columns>& group, long long document, int chunk,
-                                      bool is_empty, int buffer, int first_warp, int member, int lane) {
-    double& so_far = carried[first_warp / team];
+                                      bool is_empty, int buffer, int warp, int lane) {
+    const int first_warp = warp / team * team;
+    double& so_far = carried[warp / team];  // of a long query, the first warp's
 #pragma unroll 1
-    for (int query = member; query < group.queries; query += team) {
+    for (int query = warp % team; query < group.queries; query += team) {
       const double total = sum_tokens(
           args, group, document, chunk, query, is_empty ? -1 : 0, lane, chunk == 0 ? 0.0 : so_far,
           [&](int column) { return best_of(buffer, first_warp, column); },

@@ -29,6 +29,11 @@ CUfunction Module::function(std::string_view entry, int shared_bytes) const {
   if (driver_->FuncLoad != nullptr) check(driver_->FuncLoad(function), "cuFuncLoad");
   int registers = 0;
   check(driver_->FuncGetAttribute(&registers, CU_FUNC_ATTRIBUTE_NUM_REGS, function), "cuFuncGetAttribute");
+  const std::lock_guard lock(limits_);
+  int allowed = 0;
+  check(driver_->FuncGetAttribute(&allowed, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, function),
+        "cuFuncGetAttribute");
+  if (shared_bytes <= allowed) return function;
   check(driver_->FuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, shared_bytes),
         fmt::format("cuFuncSetAttribute ({} bytes of dynamic shared memory)", shared_bytes));
   return function;

@@ -4,6 +4,7 @@
 #include <cuda.h>
 
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
@@ -22,12 +23,13 @@ class Module {
   Module &operator=(const Module &) = delete;
 
   // The kernel `entry` in the current context, loaded there now (so that a launch during a stream capture loads
-  // nothing), with `shared_bytes` of dynamic shared memory allowed.
+  // nothing), with `shared_bytes` of dynamic shared memory allowed, or more, if somebody asked for more before.
   [[nodiscard]] CUfunction function(std::string_view entry, int shared_bytes) const;
 
  private:
   std::shared_ptr<const Driver> driver_;
   CUlibrary library_ = nullptr;
+  mutable std::mutex limits_;  // a function is everybody's: its limit is read and raised by one at a time
 };
 
 }  // namespace msj::cuda

@@ -36,7 +36,7 @@ std::int64_t decoded_rows_shared_bytes(const DecodedRowsTile &tile, const Decode
   const bool by_nibbles = rows.coded == Coded::table && rows.nbits <= 2;
   const std::int64_t weights = by_nibbles ? 16 : (rows.nbits == 1 ? 16 : 256) * 128;
   const std::int64_t maxima = warps * 2 * columns * (4 + 4) + tile.teams * 8;
-  const std::int64_t small = round_up(weights + round_up(maxima, std::int64_t{16}) + 80, std::int64_t{128});
+  const std::int64_t small = round_up(weights + round_up(maxima, std::int64_t{16}) + 64, std::int64_t{128});
   const std::int64_t rings = warps * tile.ring * slot_bytes(rows);
   const std::int64_t queries = divide_up(quarter_steps(rows.static_d, rows.nbits), 4) * columns * row_bytes;
   return round_up(small + rings, std::int64_t{1024}) + (Lq > columns ? tile.teams : 1) * queries;

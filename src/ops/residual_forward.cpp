@@ -183,7 +183,10 @@ HopperRows made_rows(int bits) {
 
 std::string admission_of_hopper(const ConfigQuery &query) {
   if (!has_half_rows(query.dtypes)) return "the hopper path takes rows of 16 bits, these are float32";
-  return hopper_admission(hopper_tile(query.config), made_rows(static_cast<int>(query.bucket_sizes[nbits])),
+  const HopperTile tile = hopper_tile(query.config);
+  if (query.bucket_sizes[nbits] == 8 && tile.block_query == 128)
+    return "128 columns leave loading warps no registers for 8 bits a feature";
+  return hopper_admission(tile, made_rows(static_cast<int>(query.bucket_sizes[nbits])),
                           static_cast<int>(query.bucket_sizes[d]), query.limits.shared_bytes_per_block);
 }
 

@@ -40,7 +40,7 @@ TEST_CASE("a kernel of a real cubin is found and launched") {
   CHECK(static_cast<const long long *>(launches[0].parameters)[5] == 6);
   // What the stand-in must refuse, as a driver does.
   CHECK(launch(gpu, wide, 97, 1024, nullptr) == CUDA_ERROR_INVALID_VALUE);
-  CHECK(launch(gpu, wide, 96, 1025, nullptr) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(launch(gpu, wide, 96, 48 * 1024 + 1, nullptr) == CUDA_ERROR_INVALID_VALUE);
 }
 
 TEST_CASE("dynamic shared memory up to the device's limit, and an error that says how much beyond it") {
@@ -51,6 +51,14 @@ TEST_CASE("dynamic shared memory up to the device's limit, and an error that say
   CHECK(failure.status == MSJ_ERROR_CUDA);
   CHECK_NAMES(failure, "232449");
   CHECK_NAMES(failure, "small");
+}
+
+TEST_CASE("who needs less dynamic shared memory takes none from those who were allowed more") {
+  const Loaded gpu;
+  const Module module(gpu.driver, world::cubin());
+  const CUfunction large = module.function("small", 100'000);
+  CHECK(module.function("small", 2'000) == large);
+  CHECK(launch(gpu, large, 32, 100'000, nullptr) == CUDA_SUCCESS);
 }
 
 TEST_CASE("a function is loaded when it is given out: a launch during a capture loads nothing") {

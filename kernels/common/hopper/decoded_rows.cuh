@@ -27,7 +27,6 @@
 //   start(tile, slot, lane)                        the accumulators' first values
 //   begin_rows(a, slot, lane), add_weights(a, pair)    A: what is there before the weights, and with them
 //   redo(...)                                      what redo_infinite_columns says
-//   copies_beside                                  whether copies are asked for while products are made
 
 namespace msj {
 
@@ -83,12 +82,11 @@ struct DecodedRows {
   struct Common {
     Group group;
     typename Op::Base base;
-    unsigned infinite_columns[teams];  // query tokens whose maxima are to be made again
   };
   struct Small {
     typename Weights::Shared weights;
     alignas(16) TeamMaxima<Op::columns, team, warps> maxima;
-    alignas(16) unsigned char common[80];
+    alignas(16) unsigned char common[64];
   };
   static_assert(sizeof(Common) <= sizeof(Small::common));
 
@@ -134,20 +132,17 @@ struct DecodedRows {
     long long document, step, next_first;
     int t, length, chunk, next_length;  // an empty document has one tile, of no token
     bool is_inside;                     // else it is one token, of which nothing is read
-    const char *codes, *norms, *bits;   // of the document's first token
-    int code[2];                        // < 0: nothing is to be read
+    const char *codes, *norms, *bits;   // of the document's first token, of its row this lane's quarter
+    int token[2], code[2];              // of the document; < 0: nothing is to be read
 
-    __device__ __forceinline__ Ahead(const Args& args, long long first_document, long long step, int row)
+    __device__ __forceinline__ Ahead(const Args& args, long long first_document, long long step, int row, int quarter)
         : document(first_document), step(step), chunk(0) {
       read_span(args, document);
-      enter(args);
+      enter(args, quarter);
       read_codes(args, row);
     }
-    // Of the document.
-    __device__ __forceinline__ int token(int row) const { return min(t + row, length - 1); }
-    __device__ __forceinline__ bool is_past_end(const Args& args) const { return document >= args.size_Nd; }
     // True: to another chunk.
-    __device__ __forceinline__ bool advance(const Args& args, int chunks, int row) {
+    __device__ __forceinline__ bool advance(const Args& args, int chunks, int row, int quarter) {
       bool is_other = false;
       t += tile_rows;
       if (t >= length) {
@@ -155,7 +150,7 @@ struct DecodedRows {
         is_other = chunks > 1;
         if (++chunk == chunks) {
           chunk = 0, document += step;
-          enter(args);
+          enter(args, quarter);
         }
       }
       read_codes(args, row);
@@ -170,7 +165,7 @@ struct DecodedRows {
       next_first = static_cast<const long long*>(args.d_starts.data)[of * args.d_starts.stride[0]];
       next_length = static_cast<const int*>(args.d_lengths.data)[of * args.d_lengths.stride[0]];
     }
-    __device__ __forceinline__ void enter(const Args& args) {
+    __device__ __forceinline__ void enter(const Args& args, int quarter) {
       const long long first = next_first;
       t = 0, length = next_length;
       is_inside = length == 0 || (length > 0 && first >= 0 && first <= args.size_N - length);
@@ -178,59 +173,66 @@ struct DecodedRows {
       codes = static_cast<const char*>(args.codes.data) + first * args.codes.stride[0] * 4;
       if constexpr (feature::normalize)
         norms = static_cast<const char*>(args.d_inv_norms.data) + first * args.d_inv_norms.stride[0] * 4;
-      bits = static_cast<const char*>(args.residuals.data) + first * args.residuals.stride[0];
+      bits = static_cast<const char*>(args.residuals.data) + first * args.residuals.stride[0] + quarter;
       read_span(args, document + step);
     }
     __device__ __forceinline__ void read_codes(const Args& args, int row) {
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
+        token[i] = min(t + (row + 8 * i), length - 1);
         code[i] = -1;
         if (is_inside && length > 0)
-          code[i] = ptx::load_global_4(
-              reinterpret_cast<const int*>(at(codes, token(row + 8 * i), args.codes.stride[0] * 4)));
+          code[i] = ptx::load_global_4(reinterpret_cast<const int*>(at(codes, token[i], args.codes.stride[0] * 4)));
       }
     }
   };
 
-  // Asks for the tile at `ahead`; of this lane's quarters of bits, what is past the row's is 0 and not read.
+  // A lane's share of a row's bytes, of which those past the row's are 0 and not read.
+  struct Quarter {
+    int first, present;  // bytes
+    bool is_whole;       // all of them, or none
+    __device__ __forceinline__ Quarter(const Args& args, int lane) : first(lane % 4 * lane_words * 4) {
+      present = residual_bytes(int(args.size_d)) - first;
+      is_whole = present <= 0 || present >= lane_words * 4;
+    }
+  };
+
+  // Asks for the tile at `ahead`.
   static __device__ __forceinline__ void copy(const Args& args, const typename Op::Source& source, const Ahead& ahead,
-                                              unsigned slot, int row, int lane) {
-    if (lane == 0) ptx::store_shared_4(slot + length_at, unsigned(ahead.is_past_end(args) ? past_end : ahead.length));
+                                              const Quarter& quarter, unsigned slot, int lane) {
+    if (lane == 0) ptx::store_shared_4(slot + length_at, unsigned(ahead.length));
     if (ahead.length > 0) {
-      const int first = lane % 4 * lane_words * 4;
-      const int bytes = ahead.is_inside ? residual_bytes(int(args.size_d)) - first : 0;
-      const bool is_whole = bytes >= lane_words * 4;
+      const bool has_bits = ahead.is_inside && quarter.present > 0;
       bool present[2];
 #pragma unroll
       for (int i = 0; i < 2; ++i) present[i] = unsigned(ahead.code[i]) < source.centroids;
       source.copy(slot, ahead.code, present, lane);
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
-        const int token = ahead.token(row + 8 * i);
-        const char* bits = at(ahead.bits, token, args.residuals.stride[0]) + first;
+        const char* bits = at(ahead.bits, ahead.token[i], args.residuals.stride[0]);
         const unsigned target = slot + words_at + i * pieces * plane_bytes + lane * piece_words * 4;
 #pragma unroll
         for (int p = 0; p < pieces; ++p)
-          ptx::copy_if<piece_words * 4>(target + p * plane_bytes, bits + p * piece_words * 4, is_whole);
+          ptx::copy_if<piece_words * 4>(target + p * plane_bytes, bits + p * piece_words * 4,
+                                        has_bits && quarter.is_whole);
         const unsigned factor = slot + factors_at + i * 128 + lane * 4;
         if constexpr (feature::normalize) {
-          const void* norm = at(ahead.norms, token, args.d_inv_norms.stride[0] * 4);
+          const void* norm = at(ahead.norms, ahead.token[i], args.d_inv_norms.stride[0] * 4);
           ptx::copy_4_if(factor, present[i] ? norm : &no_number, true);
         } else {
           ptx::store_shared_4(factor, present[i] ? 0x3f800000u : no_number);
         }
       }
-      if (bytes > 0 && !is_whole) {
+      if (has_bits && !quarter.is_whole) {
         ptx::wait_copies<0>();  // zeros that are on their way to the same place
 #pragma unroll
         for (int i = 0; i < 2; ++i)
-          copy_some(args, at(ahead.bits, ahead.token(row + 8 * i), args.residuals.stride[0]) + first, bytes,
+          copy_some(args, at(ahead.bits, ahead.token[i], args.residuals.stride[0]), quarter.present,
                     slot + words_at + i * pieces * plane_bytes + lane * piece_words * 4);
       }
     }
     ptx::commit_copies();
   }
-  static constexpr int past_end = -1;  // in place of a length
 
   // The first `present` bytes of a quarter.
   static __device__ __forceinline__ void copy_some(const Args& args, const char* bits, int present, unsigned target) {
@@ -310,12 +312,10 @@ struct DecodedRows {
       for (int j = 0; j < Tile::columns; ++j) tile.at(i, j) = fmaf(tile.at(i, j), factor[i], 0.0f);
   }
 
-  // A tile against all columns, a part of them after the other. beside(): what is done while the first products are. In
-  // a slot without tokens are any bits, of which nothing is kept.
-  template <class Beside>
+  // A tile against all columns, a part of them after the other.
   static __device__ __forceinline__ void score_tile(const Args& args, Maxima (&maxima)[parts], unsigned slot,
                                                     const Weights& weights, bool special, unsigned queries, int t,
-                                                    bool has_tokens, int lane, Beside beside) {
+                                                    int lane) {
     unsigned a[steps][4];
     Tile tile[together];
     Op::start(tile[0], slot, lane);
@@ -326,7 +326,6 @@ struct DecodedRows {
       factor[i] = __uint_as_float(ptx::load_shared_4(slot + factors_at + i * 128 + lane * 4));
     const bool has_factors = feature::normalize || __any_sync(all_lanes, factor[0] != 1.0f || factor[1] != 1.0f);
     multiply(tile[0], a, queries);
-    beside();
 #pragma unroll
     for (int part = 0; part < parts; ++part) {
       Tile& done = tile[part % together];
@@ -339,7 +338,7 @@ struct DecodedRows {
       }
       ptx::hold(done.value);
       if (has_factors) scale(done, factor);
-      if (has_tokens) maxima[part].update(done, t, lane);
+      maxima[part].update(done, t, lane);
       if (together == 1 && part + 1 < parts) {
         Op::start(done, slot, lane);
         multiply(done, a, queries + (part + 1) * part_columns * row_bytes);
@@ -347,102 +346,71 @@ struct DecodedRows {
     }
   }
 
-  // The end of a document's chunk: this warp's maxima. They are summed a tile later, when nobody has to wait.
-  static __device__ __forceinline__ void publish(const Args& args, long long document, int chunk, int length,
-                                                 Maxima (&maxima)[parts], int buffer, int warp, int lane) {
+  static __device__ __forceinline__ void finish_chunk(const Args& args, long long document, int chunk, int length,
+                                                      unsigned infinite_columns, Maxima (&maxima)[parts], int buffer,
+                                                      int warp, int lane) {
     ptx::hold(lane), ptx::hold(buffer);  // or addresses are worked out before the loop, and spilled
 #pragma unroll
     for (int part = 0; part < parts; ++part)
       maxima[part].reduce(lane, [=](int column, Best<feature::save_argmax> best) {
         small().maxima.put(buffer, warp, part * part_columns + column, best);
       });
-    const unsigned infinite_columns = common().infinite_columns[warp / team];
     if (infinite_columns != 0 && length > 0) {
       __syncwarp();
       Op::redo(args, common().group, document, length, chunk, infinite_columns, warp % team, lane,
                [=](int column, Best<feature::save_argmax> best) { small().maxima.put(buffer, warp, column, best); });
     }
-  }
-
-  // What was published last, by the warp whose turn it is.
-  static __device__ __forceinline__ void sum_published(const Args& args, bool is_empty, long long document, int chunk,
-                                                       int turn, int warp, int lane) {
-    ptx::hold(lane);
     ptx::named_barrier(1 + warp / team, 32 * team);
-    small().maxima.sum(args, common().group, document, chunk, is_empty, turn % 2, warp / team * team,
-                       (warp + turn) % team, lane);
+    small().maxima.sum(args, common().group, document, chunk, length == 0, buffer, warp, lane);
   }
 
   // --- a team --------------------------------------------------------------------------------------------------------
 
-  // A team's query tokens of a chunk; the first team's are all teams', where there is one chunk.
-  static __device__ __forceinline__ unsigned queries_of(int chunks, int warp) {
-    return ptx::shared_address(shared()) + queries_at + (chunks > 1 ? warp / team * query_bytes : 0);
-  }
-  static __device__ __forceinline__ void fill_queries(const Args& args, int chunk, int chunks, int warp, int lane) {
-    if (warp % team == 0 && lane == 0)
-      common().infinite_columns[warp / team] = Op::infinite_columns(common().base, chunk);
-    if (chunks == 1 && warp >= team) return;
-    Op::fill_queries(args, common().base, common().group, chunk, queries_of(chunks, warp), warp % team, lane);
-    ptx::products_see_writes();
-  }
-
-  static __device__ __forceinline__ void score_documents(const Args& args, Ahead& ahead, long long first, int chunks,
-                                                         bool special, const Weights& weights, int warp, int lane) {
-    const unsigned queries = queries_of(chunks, warp);
+  static __device__ __forceinline__ void score_documents(const Args& args, Ahead& ahead, int chunks, bool special,
+                                                         const Weights& weights, int warp, int lane) {
+    const int row = warp % team * rows + lane / 4;
+    const unsigned queries = ptx::shared_address(shared()) + queries_at + (chunks > 1 ? warp / team * query_bytes : 0);
+    const Quarter quarter(args, lane);
     typename Op::Source source(args, common().base, 0);
-    // The documents so far, and where in the next one. What was published last: of a document without tokens, or some?
-    int documents = 0, chunk = 0, t = 0;
-    enum { none, empty, full } published = none;
-    const auto document_at = [&](int n) { return first + n * ahead.step; };
-    const auto turn = [&] { return documents * chunks + chunk; };
-    const auto sum_last = [&] {
-      const bool is_same = chunk > 0;  // document
-      if (published != none)
-        sum_published(args, published == empty, document_at(is_same ? documents : documents - 1),
-                      (is_same ? chunk : chunks) - 1, turn() - 1, warp, lane);
-      published = none;
-    };
+    unsigned infinite_columns = Op::infinite_columns(common().base, 0);
+    const long long step = ahead.step;
+    long long document = ahead.document;
+    int chunk = 0, t = 0, buffer = 0;
     Slot copied(warp), used(warp);
     const auto copy_next = [&] {
-      int own = lane;
-      ptx::hold(own);  // or what follows from it is worked out before the loop, and spilled
-      const int row = warp % team * rows + own / 4;
-      copy(args, source, ahead, copied.address, row, own);
+      copy(args, source, ahead, quarter, copied.address, lane);
       copied.advance();
-      if (ahead.advance(args, chunks, row)) source = typename Op::Source(args, common().base, ahead.chunk);
+      if (ahead.advance(args, chunks, row, quarter.first))
+        source = typename Op::Source(args, common().base, ahead.chunk);
     };
 #pragma unroll 1
     for (int i = 0; i + 1 < ring; ++i) copy_next();
     Maxima maxima[parts];
 #pragma unroll 1
-    while (true) {
+    while (document < args.size_Nd) {
       ptx::wait_copies<ring - 2>();
-      __syncwarp();  // every lane's, and no lane reads the slot that is filled next
-      const int length = int(ptx::load_shared_4(used.address + length_at));
-      if (t > 0 || length <= tile_rows) sum_last();
-      if (length == past_end) break;
+      __syncwarp();  // every lane's, and no lane reads the slot that is filled now
+      copy_next();
       if (t == 0) {
 #pragma unroll
         for (int part = 0; part < parts; ++part) maxima[part].reset();
         if (chunks > 1) {
           ptx::named_barrier(1 + warp / team, 32 * team);
-          fill_queries(args, chunk, chunks, warp, lane);
+          infinite_columns = Op::infinite_columns(common().base, chunk);
+          Op::fill_queries(args, common().base, common().group, chunk, queries, warp % team, lane);
+          ptx::products_see_writes();
           ptx::named_barrier(1 + warp / team, 32 * team);
         }
       }
-      // Beside the products, where there are registers for it.
-      constexpr bool copies_beside = Op::copies_beside && !feature::save_argmax;
-      if constexpr (!copies_beside) copy_next();
-      score_tile(args, maxima, used.address, weights, special, queries, t + warp % team * rows, length > 0, lane, [&] {
-        if constexpr (copies_beside) copy_next();
-      });
+      const int length = int(ptx::load_shared_4(used.address + length_at));
+      if (length > 0)
+        score_tile(args, maxima, used.address, weights, special, queries, t + warp % team * rows, lane);
       used.advance();
       t += tile_rows;
       if (t < length) continue;
-      publish(args, document_at(documents), chunk, length, maxima, turn() % 2, warp, lane);
-      published = length == 0 ? empty : full, t = 0;
-      if (++chunk == chunks) chunk = 0, ++documents;
+      finish_chunk(args, document, chunk, length, infinite_columns, maxima, buffer, warp, lane);
+      buffer ^= 1, t = 0;
+      if (++chunk == chunks) chunk = 0, document += step;
     }
   }
 
@@ -456,19 +424,20 @@ struct DecodedRows {
     // Codes come while the rest is prepared.
     const long long step = (long long)(gridDim.x / groups.count) * teams;
     const long long first = (long long)(blockIdx.x / groups.count) * teams + warp / team;
-    Ahead ahead(args, first < step ? first : args.size_Nd, step, warp % team * rows + lane / 4);
+    Ahead ahead(args, first < step ? first : args.size_Nd, step, warp % team * rows + lane / 4,
+                Quarter(args, lane).first);
     const int chunks = Group(args, 0).chunks;
     if (threadIdx.x == 0)
       common() = {Group(args, groups.first + group), typename Op::Base(args, groups, chunks, int(group))};
-    bool special = __syncthreads_or(small().weights.fill(args, threads));
-    const Weights weights(args, small().weights, lane);
-    special = special || weights.is_special();
+    __syncthreads();
     Op::wait();
-    if (chunks == 1) {
-      fill_queries(args, 0, chunks, warp, lane);
-      __syncthreads();
+    if (chunks == 1 && warp < team) {
+      Op::fill_queries(args, common().base, common().group, 0, ptx::shared_address(shared()) + queries_at, warp, lane);
+      ptx::products_see_writes();
     }
-    score_documents(args, ahead, first, chunks, special, weights, warp, lane);
+    const bool special = __syncthreads_or(small().weights.fill(args, threads));
+    const Weights weights(args, small().weights, lane);
+    score_documents(args, ahead, chunks, special || weights.is_special(), weights, warp, lane);
   }
 };
 
