@@ -20,9 +20,9 @@ inline constexpr std::string_view kCeilingsSource = "ceilings.cu";
 
 // A kernel of that source and how it is launched.
 struct CeilingLaunch {
-  const char *entry;
-  int blocks_per_sm;
-  int threads;
+  const char *entry = nullptr;
+  int blocks_per_sm = 0;
+  int threads = 0;
   int shared_bytes = 0;
 };
 inline constexpr CeilingLaunch kEmptyLaunch = {"empty_launch", 1, 128};

@@ -1,6 +1,8 @@
 // A real cache, with entries and cubins, carried to another place and tidied, through the C ABI.
 #include <doctest/doctest.h>
 
+#include <fmt/format.h>
+
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -201,7 +203,7 @@ TEST_CASE("an entry whose environment or op is no plain name is refused, and the
     const std::string name = warmed.entry().filename().string();
     std::string tar;
     store::TarWriter writer([&](std::string_view bytes) { tar += bytes; });
-    writer.add("v1/" + environment + "/autotune/dense_forward/" + name, read_text(warmed.entry()));
+    writer.add(fmt::format("v1/{}/autotune/dense_forward/{}", environment, name), read_text(warmed.entry()));
     writer.add(place, good);
     writer.finish();
     write_text(warmed.out.path() + "/odd.tar", tar);

@@ -85,8 +85,8 @@ TEST_CASE("under capture: a ready call is captured, a cold one is refused, and t
     FakeGpu gpu;
     const ScratchDirectory cache;
     Session session(cache.path());
-    const CUcontext context = gpu->create_context(0);
-    const CUstream stream = gpu->create_stream(context, CU_STREAM_NON_BLOCKING);
+    CUcontext context = gpu->create_context(0);
+    CUstream stream = gpu->create_stream(context, CU_STREAM_NON_BLOCKING);
     OpCall ready(small_call(*op.spec));
     OpCall cold(small_call(*op.spec, op.spec->all_features()));
     ready.call().stream = cold.call().stream = stream;

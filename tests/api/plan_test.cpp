@@ -129,7 +129,7 @@ TEST_CASE("each mismatch has its name") {
   other = shape;
   other.sizes[1] = 100'000;
   check_mismatch(run_with(session, plan, other), "bucket Nd 128, the call's is more");
-  const CUstream elsewhere = gpu->create_stream(gpu->create_context(0), CU_STREAM_NON_BLOCKING);
+  CUstream elsewhere = gpu->create_stream(gpu->create_context(0), CU_STREAM_NON_BLOCKING);
   check_mismatch(run_with(session, plan, shape, 0, elsewhere), "another CUDA context");
   check_mismatch(run_with(session, plan, shape, MSJ_DEVICE_CPU), "MSJ_DEVICE_CPU runs without one");
   Session stranger(cache.path());

@@ -1,9 +1,11 @@
 #include "cli/console.h"
 
 #include <doctest/doctest.h>
-#include <stdlib.h>
 
 #include <algorithm>
+#include <array>
+#include <cstdio>
+#include <memory>
 #include <string>
 
 #include "maxsim_jit/maxsim_jit.h"
@@ -15,24 +17,17 @@ namespace {
 // A stream into memory.
 class Memory {
  public:
-  Memory() : stream_(open_memstream(&text_, &size_)) { REQUIRE(stream_ != nullptr); }
-  ~Memory() {
-    std::fclose(stream_);
-    std::free(text_);
-  }
-  Memory(const Memory &) = delete;
-  Memory &operator=(const Memory &) = delete;
+  Memory() { REQUIRE(stream_ != nullptr); }
 
-  [[nodiscard]] std::FILE *stream() const { return stream_; }
-  [[nodiscard]] std::string text() {
-    std::fflush(stream_);
-    return {text_, size_};
+  [[nodiscard]] std::FILE *stream() const { return stream_.get(); }
+  [[nodiscard]] std::string text() const {
+    std::fflush(stream());
+    return {bytes_.data(), static_cast<std::size_t>(std::ftell(stream()))};
   }
 
  private:
-  char *text_ = nullptr;
-  std::size_t size_ = 0;
-  std::FILE *stream_;
+  std::array<char, 4096> bytes_{};
+  std::unique_ptr<std::FILE, int (*)(std::FILE *)> stream_{fmemopen(bytes_.data(), bytes_.size(), "w"), std::fclose};
 };
 
 }  // namespace

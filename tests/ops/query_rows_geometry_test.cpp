@@ -104,13 +104,15 @@ TEST_CASE("admission to hopper_queries survives any tunables") {
 TEST_CASE("a launch of hopper_queries has the shared memory and the threads that the kernel was compiled for") {
   struct Case {
     TileConfig config;
-    int d;
+    int d = 0;
   };
   const auto nvrtc = cuda::Nvrtc::load({});
   jit::KernelSources sources("");
   for (const QueriesOp &op : queries_ops()) {
-    for (const auto &[config, d] : {Case{config_of(256, 16, 1, 1), 128}, Case{config_of(256, 16, 2, 1), 64},
-                                    Case{config_of(128, 9, 2, 0), 320}}) {
+    for (const Case &compiled : {Case{config_of(256, 16, 1, 1), 128}, Case{config_of(256, 16, 2, 1), 64},
+                                 Case{config_of(128, 9, 2, 0), 320}}) {
+      const TileConfig &config = compiled.config;
+      const int d = compiled.d;
       CAPTURE(op.spec.name);
       CAPTURE(to_string(config));
       const cuda::Architecture architecture = cuda::parse_architecture("sm_90a");

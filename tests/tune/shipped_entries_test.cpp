@@ -18,7 +18,9 @@ TEST_CASE("each shipped entry is one that a lookup takes") {
   const auto rules = tune::BucketRules::parse(tune::BucketRules::embedded());
   const auto entries = tune::shipped_entries();
   CHECK(entries.size() >= 40);
-  for (const auto &[name, text] : entries) {
+  for (const auto &entry : entries) {
+    const auto &name = entry.first;  // not [name, text]: CAPTURE is a lambda, and clang before 16 captures no binding
+    const auto &text = entry.second;
     CAPTURE(name);
     CHECK(tune::entry_problem(text) == "");
     const auto json = nlohmann::ordered_json::parse(text);
