@@ -64,7 +64,8 @@ struct HopperGather {
 #pragma unroll
         for (int j = 0; j < quarter_pieces; ++j) {
           const int piece = 4 * j + lane % 4;
-          ptx::copy_16_if(place(slot, i, piece, lane), row + piece * 16, present[i] && piece < pieces);
+          if (tail == 0 || piece != pieces)
+            ptx::copy_16_if(place(slot, i, piece, lane), row + piece * 16, present[i] && piece < pieces);
         }
         if (tail > 0 && lane % 4 == pieces % 4) {
           const auto* last = reinterpret_cast<const Element*>(row) + pieces * 8;

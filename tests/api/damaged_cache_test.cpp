@@ -2,6 +2,7 @@
 // as right as with a sound cache, there is one warning, and the file is replaced by a valid one.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cctype>
 #include <set>
 

@@ -6,6 +6,7 @@
 // the same problems, filled otherwise, so that each kernel is compiled once; the problems run on all cores.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <map>
 #include <mutex>
 

@@ -202,7 +202,7 @@ struct DecodedRows {
                                               const Quarter& quarter, unsigned slot, int lane) {
     if (lane == 0) ptx::store_shared_4(slot + length_at, unsigned(ahead.length));
     if (ahead.length > 0) {
-      const bool has_bits = ahead.is_inside && quarter.present > 0;
+      const bool has_bits = ahead.is_inside && quarter.present > 0, is_partial = has_bits && !quarter.is_whole;
       bool present[2];
 #pragma unroll
       for (int i = 0; i < 2; ++i) present[i] = unsigned(ahead.code[i]) < source.centroids;
@@ -211,10 +211,13 @@ struct DecodedRows {
       for (int i = 0; i < 2; ++i) {
         const char* bits = at(ahead.bits, ahead.token[i], args.residuals.stride[0]);
         const unsigned target = slot + words_at + i * pieces * plane_bytes + lane * piece_words * 4;
+        if (is_partial) {
+          copy_some(args, bits, quarter.present, target);
+        } else {
 #pragma unroll
-        for (int p = 0; p < pieces; ++p)
-          ptx::copy_if<piece_words * 4>(target + p * plane_bytes, bits + p * piece_words * 4,
-                                        has_bits && quarter.is_whole);
+          for (int p = 0; p < pieces; ++p)
+            ptx::copy_if<piece_words * 4>(target + p * plane_bytes, bits + p * piece_words * 4, has_bits);
+        }
         const unsigned factor = slot + factors_at + i * 128 + lane * 4;
         if constexpr (feature::normalize) {
           const void* norm = at(ahead.norms, ahead.token[i], args.d_inv_norms.stride[0] * 4);
@@ -222,13 +225,6 @@ struct DecodedRows {
         } else {
           ptx::store_shared_4(factor, present[i] ? 0x3f800000u : no_number);
         }
-      }
-      if (has_bits && !quarter.is_whole) {
-        ptx::wait_copies<0>();  // zeros that are on their way to the same place
-#pragma unroll
-        for (int i = 0; i < 2; ++i)
-          copy_some(args, at(ahead.bits, ahead.token[i], args.residuals.stride[0]), quarter.present,
-                    slot + words_at + i * pieces * plane_bytes + lane * piece_words * 4);
       }
     }
     ptx::commit_copies();
