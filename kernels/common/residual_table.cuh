@@ -7,7 +7,7 @@ namespace msj {
 
 constexpr int columns = 32;  // query tokens of a group
 using Group = QueryGroup<columns>;
-constexpr int row_table_bytes = columns * 4, table_rows = 1 << 21;  // of T in a round: 256 MiB
+constexpr int table_rows = 1 << 21;  // of T in a round: 256 MiB
 constexpr int most_chunks = 4096;  // of a round: with few centroids, the queries are what takes memory
 
 // The groups whose T is there in one round: at most 2^21, of 128 bytes each.
