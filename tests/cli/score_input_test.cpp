@@ -2,8 +2,11 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cstdio>
 #include <cstring>
 #include <fstream>
+#include <memory>
 #include <numeric>
 
 #include "cli/convert.h"
@@ -21,10 +24,8 @@ namespace {
 struct Files {
   ScratchDirectory directory;
   std::vector<OpInfo> ops = made_up_ops();
-  std::FILE *sink = std::tmpfile();
-  Console console{sink, false};
-
-  ~Files() { std::fclose(sink); }
+  std::unique_ptr<std::FILE, int (*)(std::FILE *)> sink{std::tmpfile(), std::fclose};
+  Console console{sink.get(), false};
 
   // Zeros of a type and shape, but for the bytes given.
   std::string write(const std::string &name, NpyType type, const Shape &shape, std::vector<std::byte> data = {}) {
@@ -46,9 +47,9 @@ struct Files {
   }
 
   std::string said() {
-    std::rewind(sink);
+    std::rewind(sink.get());
     std::string text(10000, '\0');
-    text.resize(std::fread(text.data(), 1, text.size(), sink));
+    text.resize(std::fread(text.data(), 1, text.size(), sink.get()));
     return text;
   }
 };
@@ -163,7 +164,7 @@ TEST_CASE("data at an odd byte of its file is aligned") {
   std::ofstream(files.directory / "odd.npy", std::ios::binary) << text;
   const HostTensor q = files.load("q", files.directory / "odd.npy");
   CHECK(reinterpret_cast<std::uintptr_t>(q.data) % 4 == 0);
-  CHECK(std::memcmp(q.data, values.data(), 8) == 0);
+  CHECK(std::equal(q.data, q.data + 8, bytes_of(values).begin()));
 }
 
 TEST_CASE("sizes come from the files and must agree") {

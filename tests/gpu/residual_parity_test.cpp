@@ -311,7 +311,7 @@ TEST_CASE("residual_norms are the reference's within 1e-6, of all tokens and of 
     ScoreCheck check;
     for (std::size_t at = 0; at < got.size(); ++at) {
       if (got[at] == want[at]) continue;
-      const float expected = std::bit_cast<float>(want[at]);
+      const auto expected = std::bit_cast<float>(want[at]);
       check.take(at, std::bit_cast<float>(got[at]), expected, 1e-6 * std::abs(expected) + 1e-44);
     }
     outcome.worst["norms"] = check.worst;

@@ -11,12 +11,12 @@ using namespace msj::ops;
 TEST_CASE(
     "T takes 128 bytes a centroid for each 32 query tokens, the queries 64 a feature; at most 256 MiB of T a round") {
   const auto bytes = [](const TableSizes &sizes) { return table_workspace_bytes(sizes, 128, 2); };
-  constexpr std::int64_t queries = (8 * 64 + 8) * 16;  // 8 k steps of 64 pieces of 16 bytes, and what goes with them
-  constexpr std::int64_t table = 65'536 * 128;
+  constexpr std::int64_t queries = (8L * 64 + 8) * 16;  // 8 k steps of 64 pieces of 16 bytes, and what goes with them
+  constexpr std::int64_t table = 65'536L * 128;
   CHECK(bytes({1, 10'000, 32, 65'536}) == queries + table);
   CHECK(bytes({1, 1, 33, 65'536}) == 2 * (queries + table));  // padded to 40: two chunks
-  CHECK(bytes({4, 1, 8, 1'000}) == queries + 1'000 * 128);    // four queries in one group
-  CHECK(bytes({5, 1, 8, 1'000}) == 2 * (queries + 1'000 * 128));
+  CHECK(bytes({4, 1, 8, 1'000}) == queries + 1'000L * 128);   // four queries in one group
+  CHECK(bytes({5, 1, 8, 1'000}) == 2 * (queries + 1'000L * 128));
   CHECK(bytes({32, 1, 32, 65'536}) == 32 * queries + kTableBytes);
   CHECK(bytes({1'000, 1, 32, 65'536}) == 32 * queries + kTableBytes);
   CHECK(bytes({1'000, 1, 300, 65'536}) <= kTableBytes + 32 * queries);
