@@ -1,6 +1,6 @@
-// residual_forward, hopper_gather path (sm_90a; bf16, fp16 rows): as the gather path: centroids'
-// rows and residual words are brought in by asynchronous copies a few tiles ahead, and decoded in the registers of the
-// warpgroup that multiplies them (common/hopper/decoded_rows.cuh).
+// residual_forward, hopper_gather path (sm_90a; bf16, fp16 rows): as the gather path; centroids' rows and residual
+// words are brought in by asynchronous copies a few tiles ahead, and decoded in the registers of the warpgroup that
+// multiplies them (common/hopper/decoded_rows.cuh).
 //
 //   codes ---> centroids' rows ---+
 //   residual words ---> fields ---+--> row = centroid + weights: A --- wgmma ---> factor ---> running max

@@ -72,16 +72,7 @@ __device__ __forceinline__ uint4 load_global_16(const void* source) {
   return v;
 }
 
-// The same if `present`, else zeros, without a branch that would wait for what it read.
-__device__ __forceinline__ uint4 load_global_16_if(const void* source, bool present) {
-  uint4 v = make_uint4(0, 0, 0, 0);
-  asm volatile(
-      "{ .reg .pred present; setp.ne.u32 present, %5, 0;\n"
-      "@present ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4]; }"
-      : "+r"(v.x), "+r"(v.y), "+r"(v.z), "+r"(v.w)
-      : "l"(__cvta_generic_to_global(source)), "r"(unsigned(present)));
-  return v;
-}
+// The same if `present`, else zeros, without a branch that would wait for what it read: 8 bytes.
 template <class Words>
 __device__ __forceinline__ void load_global_8_if(Words& v, const void* source, bool present) {
   asm volatile(

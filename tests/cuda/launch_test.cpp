@@ -2,20 +2,14 @@
 
 #include <array>
 
-#include "cuda/current_context.h"
 #include "cuda/module.h"
 #include "cuda/world.h"
 
 using namespace msj;
-using cuda::ContextGuard;
 using cuda::Module;
+using world::Loaded;
 
 namespace {
-
-struct Loaded : world::Gpu {
-  CUcontext context = fake.create_context(0);
-  ContextGuard guard{*driver, context};
-};
 
 CUresult launch(const cuda::Driver &driver, CUfunction function, bool overlaps_previous) {
   std::array<long long, 6> argument = {1, 2, 3, 4, 5, 6};

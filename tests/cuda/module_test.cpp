@@ -8,13 +8,9 @@
 using namespace msj;
 using cuda::ContextGuard;
 using cuda::Module;
+using world::Loaded;
 
 namespace {
-
-struct Loaded : world::Gpu {
-  CUcontext context = fake.create_context(0);
-  ContextGuard guard{*driver, context};
-};
 
 CUresult launch(const world::Gpu &gpu, CUfunction function, unsigned threads, unsigned shared_bytes, CUstream stream) {
   std::array<long long, 6> argument = {1, 2, 3, 4, 5, 6};
@@ -27,20 +23,20 @@ CUresult launch(const world::Gpu &gpu, CUfunction function, unsigned threads, un
 TEST_CASE("a kernel of a real cubin is found and launched") {
   const Loaded gpu;
   const Module module(gpu.driver, world::cubin());
-  const CUfunction wide = module.function("wide", 1024);
-  REQUIRE(launch(gpu, wide, 96, 1024, nullptr) == CUDA_SUCCESS);
+  const CUfunction wide = module.function("wide", 50'000);
+  REQUIRE(launch(gpu, wide, 96, 50'000, nullptr) == CUDA_SUCCESS);
   const auto launches = gpu.fake.launches();
   REQUIRE(launches.size() == 1);
   CHECK(std::string(launches[0].entry) == "wide");
   CHECK(launches[0].grid[0] == 7);
   CHECK(launches[0].block[0] == 96);
-  CHECK(launches[0].shared_bytes == 1024);
+  CHECK(launches[0].shared_bytes == 50'000);
   CHECK(std::string(static_cast<const char *>(launches[0].image), launches[0].image_bytes) == world::cubin());
   REQUIRE(launches[0].parameter_bytes == 48);
   CHECK(static_cast<const long long *>(launches[0].parameters)[5] == 6);
   // What the stand-in must refuse, as a driver does.
-  CHECK(launch(gpu, wide, 97, 1024, nullptr) == CUDA_ERROR_INVALID_VALUE);
-  CHECK(launch(gpu, wide, 96, 48 * 1024 + 1, nullptr) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(launch(gpu, wide, 97, 50'000, nullptr) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(launch(gpu, wide, 96, 50'001, nullptr) == CUDA_ERROR_INVALID_VALUE);
 }
 
 TEST_CASE("dynamic shared memory up to the device's limit, and an error that says how much beyond it") {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "cuda/current_context.h"
 #include "cuda/driver.h"
 #include "cuda/nvrtc.h"
 #include "support/fake_cuda.h"
@@ -24,6 +25,12 @@ inline msj::Settings fake_settings() {
 struct Gpu {
   fake::FakeCuda fake{MSJ_FAKE_LIBCUDA};
   std::shared_ptr<const msj::cuda::Driver> driver = msj::cuda::Driver::load(fake_settings());
+};
+
+// And a context of its first device, current here.
+struct Loaded : Gpu {
+  CUcontext context = fake.create_context(0);
+  msj::cuda::ContextGuard guard{*driver, context};
 };
 
 // Two kernels: `small` takes an int pointer; `wide` a 48-byte struct, and runs at most 96 threads.

@@ -9,8 +9,8 @@
 #include "base/counters.h"
 #include "cuda/architecture.h"
 #include "cuda/nvrtc.h"
-#include "jit/specialization.h"
 #include "ops/residual_forward.h"
+#include "support/specialization.h"
 #include "tune/space.h"
 
 using namespace msj;
@@ -119,13 +119,8 @@ TEST_CASE("a launch has the shared memory and the threads that rows decoded in r
     const KernelLaunch &launch = list.launches[static_cast<std::size_t>(list.count - 1)];
     CHECK_FALSE(list.launches[0].overlaps_previous);
     CHECK(launch.overlaps_previous == (c.path == "hopper_table"));
-    const jit::Specialization specialization = {.op = &op,
-                                                .config = config,
-                                                .features = op.all_features(),
-                                                .dtypes = key.dtypes().array(),
-                                                .static_sizes = statics,
-                                                .layout = Layout::aligned16,
-                                                .architecture = architecture};
+    const jit::Specialization specialization =
+        testing::specialization_of(key, config, op.all_features(), Layout::aligned16, architecture);
     const std::string check = fmt::format(
         "namespace msj {{ using Block = DecodedRows<{}>; static_assert(Block::queries_at + {} * Block::query_bytes == "
         "{} && threads == {}); }}\n",

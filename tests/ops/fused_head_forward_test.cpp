@@ -11,7 +11,7 @@
 #include "base/counters.h"
 #include "cuda/architecture.h"
 #include "cuda/nvrtc.h"
-#include "jit/specialization.h"
+#include "support/specialization.h"
 #include "tune/space.h"
 
 using namespace msj;
@@ -141,13 +141,8 @@ TEST_CASE("a launch has the shared memory and the threads that the kernel was co
     const KernelLaunch launch = path_of(op, config)
                                     .geometry({config, sizes_of(1, 5, 32, d_out, 64), statics, key.dtypes().all(), 132})
                                     .launches[0];
-    const jit::Specialization specialization = {.op = &op,
-                                                .config = config,
-                                                .features = op.all_features(),
-                                                .dtypes = key.dtypes().array(),
-                                                .static_sizes = statics,
-                                                .layout = Layout::aligned16,
-                                                .architecture = architecture};
+    const jit::Specialization specialization =
+        testing::specialization_of(key, config, op.all_features(), Layout::aligned16, architecture);
     const std::string check = fmt::format(
         "namespace msj {{ static_assert((FusedHead::small_at + int(sizeof(FusedHead::Small)) + 15) / 16 * 16 == {} && "
         "threads == {}); }}\n",

@@ -9,9 +9,9 @@
 #include "base/counters.h"
 #include "cuda/architecture.h"
 #include "cuda/nvrtc.h"
-#include "jit/specialization.h"
 #include "ops/fused_head_forward.h"
 #include "support/session.h"
+#include "support/specialization.h"
 #include "support/tiny_kernels.h"
 #include "tune/space.h"
 
@@ -108,13 +108,8 @@ TEST_CASE("a launch has the shared memory and the threads that the kernel was co
     const Sizes statics = key.bucket().static_sizes();
     const KernelLaunch launch =
         hopper().geometry({config, {1, 5, 32, 300, out, model}, statics, key.dtypes().all(), 132}).launches[0];
-    const jit::Specialization specialization = {.op = &op(),
-                                                .config = config,
-                                                .features = op().all_features(),
-                                                .dtypes = key.dtypes().array(),
-                                                .static_sizes = statics,
-                                                .layout = Layout::aligned16,
-                                                .architecture = architecture};
+    const jit::Specialization specialization =
+        testing::specialization_of(key, config, op().all_features(), Layout::aligned16, architecture);
     const ops::FusedHeadHopperMemory memory = ops::fused_head_hopper_memory(
         ops::fused_head_hopper_tile(config), static_cast<int>(statics[d_out]), static_cast<int>(statics[d_model]));
     const TensorBox w_box = ops::fused_head_hopper_w_box(static_cast<int>(statics[d_out]));

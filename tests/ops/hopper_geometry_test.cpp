@@ -11,11 +11,11 @@
 #include "base/counters.h"
 #include "cuda/architecture.h"
 #include "cuda/nvrtc.h"
-#include "jit/specialization.h"
 #include "ops/dense_forward.h"
 #include "ops/fp8_forward.h"
 #include "ops/residual_forward.h"
 #include "support/session.h"
+#include "support/specialization.h"
 #include "support/tiny_kernels.h"
 #include "tune/space.h"
 
@@ -137,13 +137,8 @@ void check_launch(const OpSpec &op, const tune::AutotuneKey &key, const Sizes &s
   const Sizes statics = key.bucket().static_sizes();
   const PathSpec &path = op.paths[static_cast<std::size_t>(find_named(op.paths, std::string_view("hopper")))];
   const KernelLaunch launch = path.geometry({config, sizes, statics, key.dtypes().all(), 132}).launches[0];
-  const jit::Specialization specialization = {.op = &op,
-                                              .config = config,
-                                              .features = op.all_features(),
-                                              .dtypes = key.dtypes().array(),
-                                              .static_sizes = statics,
-                                              .layout = Layout::aligned16,
-                                              .architecture = architecture};
+  const jit::Specialization specialization =
+      testing::specialization_of(key, config, op.all_features(), Layout::aligned16, architecture);
   const ops::HopperMemory memory = ops::hopper_memory(ops::hopper_tile(config), rows, static_d);
   const std::string check = fmt::format(
       "namespace msj {{ using Block = HopperForward<{}>; static_assert(Block::small_at + Block::small_reserve == {} "

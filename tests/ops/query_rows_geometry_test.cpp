@@ -11,9 +11,9 @@
 #include "base/counters.h"
 #include "cuda/architecture.h"
 #include "cuda/nvrtc.h"
-#include "jit/specialization.h"
 #include "ops/dense_forward.h"
 #include "ops/fp8_forward.h"
+#include "support/specialization.h"
 #include "tune/space.h"
 
 using namespace msj;
@@ -122,13 +122,8 @@ TEST_CASE("a launch of hopper_queries has the shared memory and the threads that
       const PathSpec &path = op.spec.paths[static_cast<std::size_t>(find_named(op.spec.paths, kPath))];
       const KernelLaunch launch =
           path.geometry({config, {32, 5, 32, 300, d}, statics, key.dtypes().all(), 132}).launches[0];
-      const jit::Specialization specialization = {.op = &op.spec,
-                                                  .config = config,
-                                                  .features = op.spec.all_features(),
-                                                  .dtypes = key.dtypes().array(),
-                                                  .static_sizes = statics,
-                                                  .layout = Layout::aligned16,
-                                                  .architecture = architecture};
+      const jit::Specialization specialization =
+          testing::specialization_of(key, config, op.spec.all_features(), Layout::aligned16, architecture);
       const ops::HopperMemory memory = ops::query_rows_memory(ops::query_rows_tile(config), op.rows, d);
       const std::string check = fmt::format(
           "namespace msj {{ using Block = QueryRowsForward<{}>; static_assert(Block::small_at + Block::small_reserve "

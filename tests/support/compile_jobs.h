@@ -18,8 +18,8 @@
 #include "base/error.h"
 #include "cuda/architecture.h"
 #include "cuda/nvrtc.h"
-#include "jit/specialization.h"
 #include "support/op_calls.h"
+#include "support/specialization.h"
 #include "tune/space.h"
 
 namespace msj::testing {
@@ -38,7 +38,7 @@ class CompileJobs {
     const cuda::Architecture architecture = cuda::parse_architecture(architecture_name);
     const auto key = key_of(op, own, statics);
     const auto configs = tune::default_configs(tune::CandidateSpace::embedded(op), key, architecture.limits);
-    jobs_.push_back(specialization(key, configs.of(layout), features, layout, architecture));
+    jobs_.push_back(specialization_of(key, configs.of(layout), features, layout, architecture));
   }
 
   // Every candidate that the architecture admits for some dtypes, in every layout class that it takes, once each: with
@@ -74,7 +74,7 @@ class CompileJobs {
     const auto admission = tune::admit(tune::CandidateSpace::embedded(op), key, architecture.limits);
     CHECK_FALSE(admission.admitted.empty());
     for (const auto &[config, layout] : admission.admitted) {
-      jobs_.push_back(specialization(key, config, features, layout, architecture));
+      jobs_.push_back(specialization_of(key, config, features, layout, architecture));
     }
   }
 
@@ -124,18 +124,6 @@ class CompileJobs {
   [[nodiscard]] static tune::AutotuneKey key_of(const OpSpec &op, const std::vector<DType> &own, std::int64_t statics) {
     const auto rules = tune::BucketRules::parse(tune::BucketRules::embedded());
     return {op, rules.bucket(op, small_sizes(op, statics)), tune::DtypeTuple(op, own)};
-  }
-
-  [[nodiscard]] static jit::Specialization specialization(const tune::AutotuneKey &key, const TileConfig &config,
-                                                          FeatureSet features, Layout layout,
-                                                          const cuda::Architecture &architecture) {
-    return {.op = &key.op(),
-            .config = config,
-            .features = features,
-            .dtypes = key.dtypes().array(),
-            .static_sizes = key.bucket().static_sizes(),
-            .layout = layout,
-            .architecture = architecture};
   }
 
   [[nodiscard]] std::string problem_of(const jit::Specialization &job) {

@@ -17,6 +17,7 @@
 //
 // An op says in a class:
 //   columns, by_nibbles                            query tokens of a group; whether weights are a NibbleWeights'
+//   Order                                          of Q's features (common/row_quarters.cuh)
 //   Groups(args): first, count                     the query groups of this launch
 //   Base(args, groups, chunks, group)              what it knows of this block's group
 //   slot_bytes                                     what it has in a warp's slot
