@@ -49,31 +49,41 @@ struct HopperGather {
     long long stride;
     int pieces, tail;  // whole ones of a row's d, and the features that follow
     unsigned centroids;
-    __device__ __forceinline__ Source(const Args& args, const Base&, int)
+    __device__ __forceinline__ Source(const Args& args, const Base&, int, int)
         : first(static_cast<const char*>(args.centroids.data)),
           stride(args.centroids.stride[0] * 2),
           pieces(int(args.size_d) / 8),
           tail(int(args.size_d) % 8),
           centroids(unsigned(min(args.size_K, 1ll << 31))) {}
 
+    __device__ __forceinline__ const char* row(int code) const { return first + code * stride; }
     __device__ __forceinline__ void copy(unsigned slot, const int (&code)[2], const bool (&present)[2],
                                          int lane) const {
 #pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        const char* row = first + code[i] * stride;
+      for (int i = 0; i < 2; ++i)
 #pragma unroll
         for (int j = 0; j < quarter_pieces; ++j) {
           const int piece = 4 * j + lane % 4;
-          if (tail == 0 || piece != pieces)
-            ptx::copy_16_if(place(slot, i, piece, lane), row + piece * 16, present[i] && piece < pieces);
+          ptx::copy_if<16>(place(slot, i, piece, lane), row(code[i]) + piece * 16, piece < pieces,
+                           present[i] && (tail == 0 || piece != pieces));
         }
-        if (tail > 0 && lane % 4 == pieces % 4) {
-          const auto* last = reinterpret_cast<const Element*>(row) + pieces * 8;
-          ptx::store_shared(place(slot, i, pieces, lane), gather_16<Element>(last, 1, present[i] ? tail : 0));
-        }
-      }
     }
   };
+  static __device__ __forceinline__ bool has_tail(const Args& args) { return int(args.size_d) % 8 != 0; }
+  static __device__ __forceinline__ void put_odd_rows(const Source& source, unsigned slot, const int (&code)[2],
+                                                      const bool (&present)[2], int lane) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      if (!present[i]) {
+#pragma unroll
+        for (int j = 0; j < quarter_pieces; ++j)
+          ptx::store_shared(place(slot, i, 4 * j + lane % 4, lane), make_uint4(0x7fff7fffu, 0x7fff7fffu, 0x7fff7fffu, 0x7fff7fffu));
+      } else if (source.tail > 0 && lane % 4 == source.pieces % 4) {
+        const auto* last = reinterpret_cast<const Element*>(source.row(code[i])) + source.pieces * 8;
+        ptx::store_shared(place(slot, i, source.pieces, lane), gather_16<Element>(last, 1, source.tail));
+      }
+    }
+  }
 
   static __device__ __forceinline__ void wait() {}
   static __device__ __forceinline__ void fill_queries(const Args& args, const Base&, const Group& group, int chunk,

@@ -53,31 +53,47 @@ struct HopperTable {
   };
 
   // Rows of T, 8 pieces of 16 bytes. The four lanes of a row copy neighbouring pieces, and read the columns of their
-  // results, 8 bytes each: the pieces lie so that neither 8 lanes that copy meet in a bank, nor 16 that read.
+  // results, 8 bytes each: the pieces lie so that neither 8 lanes that copy meet in a bank, nor 16 that read. Slots
+  // start at multiples of 128 bytes, so that a place is `first` ^ other bits of the piece.
   static constexpr int pitch = columns * 4, slot_bytes = 16 * pitch;
-  static __device__ __forceinline__ unsigned place(unsigned slot, int i, int piece, int lane) {
-    const int g = lane / 4;
-    return slot + (g + 8 * i) * pitch + (piece ^ (g % 2 * 4 | (g & 2))) * 16;
-  }
+  struct Place {
+    unsigned first;  // of row g
+    __device__ __forceinline__ Place(unsigned slot, int piece, int byte, int lane)
+        : first(slot + lane / 4 * pitch + (piece ^ (lane / 4 % 2 * 4 | (lane / 4 & 2))) * 16 + byte) {}
+    __device__ __forceinline__ unsigned operator()(int i, int piece) const {  // of row g + 8 i
+      return (first ^ piece * 16) + i * (8 * pitch);
+    }
+  };
 
   struct Source {
-    const char* table;
+    const char* table;  // from this lane's piece on
     unsigned centroids;
-    __device__ __forceinline__ Source(const Args& args, const Base& base, int chunk)
-        : table(reinterpret_cast<const char*>(base.table + chunk * args.size_K * columns)),
+    __device__ __forceinline__ Source(const Args& args, const Base& base, int chunk, int lane)
+        : table(reinterpret_cast<const char*>(base.table + chunk * args.size_K * columns) + lane % 4 * 16),
           centroids(unsigned(min(args.size_K, 1ll << 31))) {}
 
     __device__ __forceinline__ void copy(unsigned slot, const int (&code)[2], const bool (&present)[2],
                                          int lane) const {
+      const Place place(slot, lane % 4, 0, lane);
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
-        const char* row = table + (unsigned long long)unsigned(code[i]) * pitch + lane % 4 * 16;
+        const char* row = table + (unsigned long long)unsigned(code[i]) * pitch;
 #pragma unroll
         for (int half = 0; half < 2; ++half)
-          ptx::copy_16_if(place(slot, i, half * 4 + lane % 4, lane), row + half * 64, present[i]);
+          ptx::copy_if<16>(place(i, half * 4), row + half * 64, true, present[i]);
       }
     }
   };
+  static __device__ __forceinline__ bool has_tail(const Args&) { return false; }
+  static __device__ __forceinline__ void put_odd_rows(const Source&, unsigned slot, const int (&)[2],
+                                                      const bool (&present)[2], int lane) {
+    const Place place(slot, lane % 4, 0, lane);
+#pragma unroll
+    for (int i = 0; i < 2; ++i)
+#pragma unroll
+      for (int half = 0; half < 2; ++half)
+        if (!present[i]) ptx::store_shared(place(i, half * 4), make_uint4(0x7fffffffu, 0x7fffffffu, 0x7fffffffu, 0x7fffffffu));
+  }
 
   static __device__ __forceinline__ void wait() { ptx::wait_for_previous_launch(); }
   static __device__ __forceinline__ void fill_queries(const Args&, const Base& base, const Group&, int chunk,
@@ -94,18 +110,18 @@ struct HopperTable {
   static __device__ __forceinline__ void redo(const Args& args, const Group& group, long long document, int length,
                                               int chunk, unsigned infinite_columns, int member, int lane, Store store) {
     const long long start = static_cast<const long long*>(args.d_starts.data)[document * args.d_starts.stride[0]];
-    if (start >= 0 && start <= args.size_N - length)
-      redo_infinite_columns(args, group, start, length, chunk, infinite_columns, member, team, lane, store);
+    redo_infinite_columns(args, group, start, length, chunk, infinite_columns, member, team, lane, store);
   }
 
   template <class Tile>
   static __device__ __forceinline__ void start(Tile& tile, unsigned slot, int lane) {
+    const Place place(slot, lane % 4 / 2, lane % 2 * 8, lane);
 #pragma unroll
     for (int i = 0; i < 2; ++i)
 #pragma unroll
       for (int n = 0; n < 4; ++n) {
         unsigned two[2];
-        ptx::load_shared_8(two, place(slot, i, n * 2 + lane % 4 / 2, lane) + lane % 2 * 8);
+        ptx::load_shared_8(two, place(i, 2 * n));
         tile.at(i, 2 * n) = __uint_as_float(two[0]), tile.at(i, 2 * n + 1) = __uint_as_float(two[1]);
       }
   }

@@ -35,17 +35,19 @@ __device__ __forceinline__ void copy_4_or(unsigned destination, const void* sour
       : "memory");
 }
 
-// 4, 8 or 16 bytes, aligned to as many.
+// Copies 4, 8 or 16 bytes, aligned to as many, or zero-fills them; nothing of it unless `asked`.
 template <int bytes>
-__device__ __forceinline__ void copy_if(unsigned destination, const void* source, bool present) {
-  if constexpr (bytes == 16) copy_16_if(destination, source, present);
-  else if constexpr (bytes == 4) copy_4_if(destination, source, present);
-  else
-    asm volatile(
-        "{ .reg .pred absent; setp.eq.u32 absent, %2, 0;\n"
-        "cp.async.ca.shared.global.L2::128B [%0], [%1], 8, absent; }" ::"r"(destination),
-        "l"(__cvta_generic_to_global(source)), "r"(unsigned(present))
-        : "memory");
+__device__ __forceinline__ void copy_if(unsigned destination, const void* source, bool present, bool asked = true) {
+#define MSJ_COPY(kind) \
+  asm volatile( \
+      "{ .reg .pred absent, asked; setp.eq.u32 absent, %2, 0; setp.ne.u32 asked, %3, 0;\n" \
+      "@asked cp.async." kind ", absent; }" ::"r"(destination), \
+      "l"(__cvta_generic_to_global(source)), "r"(unsigned(present)), "r"(unsigned(asked)) \
+      : "memory")
+  if constexpr (bytes == 16) MSJ_COPY("cg.shared.global.L2::128B [%0], [%1], 16");
+  else if constexpr (bytes == 8) MSJ_COPY("ca.shared.global.L2::128B [%0], [%1], 8");
+  else MSJ_COPY("ca.shared.global [%0], [%1], 4");
+#undef MSJ_COPY
 }
 
 // Bytes of a (0 to 3) and b (4 to 7), one for each of the selector's lower four nibbles.
@@ -57,6 +59,12 @@ __device__ __forceinline__ unsigned permute_bytes(unsigned a, unsigned b, unsign
 
 // The compiler can't tell what x is from here on, nor move what depends on it to before this place.
 __device__ __forceinline__ void hold(int& x) { asm volatile("" : "+r"(x)::"memory"); }
+
+// x, which all lanes have alike, in a register of the warp: descriptors made of it cost no move for each product.
+__device__ __forceinline__ unsigned uniform(unsigned x) {
+  asm volatile("redux.sync.max.u32 %0, %0, 0xffffffff;" : "+r"(x));
+  return x;
+}
 
 // Reads of what is used once and not written in this kernel, past L1.
 __device__ __forceinline__ int load_global_4(const int* source) {

@@ -10,9 +10,13 @@ namespace msj::ptx {
 
 // Where a k block's rows start: address / 16, 1,024 bytes from one group of 8 rows to the next, 128-byte swizzle.
 // `offset`, in bytes, is for descriptors that differ by constants: an addition each.
-__device__ __forceinline__ unsigned long long matrix_descriptor(unsigned address, int offset = 0) {
+__device__ __forceinline__ unsigned matrix_place(unsigned address) { return 1u << 16 | (address & 0x3ffff) >> 4; }
+__device__ __forceinline__ unsigned long long descriptor_at(unsigned place, int offset = 0) {
   constexpr unsigned long long layout = 1ull << 62 | 64ull << 32;
-  return layout | ((1u << 16 | (address & 0x3ffff) >> 4) + unsigned(offset) / 16);
+  return layout | (place + unsigned(offset) / 16);
+}
+__device__ __forceinline__ unsigned long long matrix_descriptor(unsigned address, int offset = 0) {
+  return descriptor_at(matrix_place(address), offset);
 }
 
 // What this thread wrote to shared memory is what products read that another thread begins later.
