@@ -13,12 +13,15 @@ constexpr int lanes = 32, row_bytes = 128, most_steps = 8, most_words = 4;
 std::int64_t slot_bytes(const DecodedRows &rows) {
   const int pieces = 4 * (quarter_steps(rows.static_d, rows.nbits) / 2);  // of 16 bytes
   const int coded = rows.coded == Coded::table ? 4 * lanes * 16 : 16 * round_up(pieces, 8) * 16;
-  const int words = 2 * lanes * quarter_words(rows.static_d, rows.nbits) * 4, factors = 2 * lanes * 4;
-  return coded + words + factors + 16;  // and the document's length
+  const int words = 16 * quarter_words(rows.static_d, rows.nbits) * 16, factors = 16 * 4;
+  return round_up(coded + words + factors + 4, 128);  // and the document's last token
 }
 
-// Read off the compiler.
-int registers(const DecodedRowsTile &tile) { return tile.block_query == 32 ? 128 : tile.block_query == 64 ? 168 : 240; }
+// Read off the compiler: what it needs to keep everything in registers.
+int registers(const DecodedRowsTile &tile, Coded coded) {
+  if (tile.block_query == 32) return coded == Coded::table ? 96 : 128;
+  return tile.block_query == 64 ? 168 : 224;
+}
 
 }  // namespace
 
@@ -65,7 +68,7 @@ std::string decoded_rows_admission(const DecodedRowsTile &tile, const DecodedRow
   const ScoreBlocks blocks = decoded_rows_blocks(tile, rows, Lq);
   return block_rejection({.threads = blocks.threads,
                           .min_blocks = tile.min_blocks,
-                          .registers = registers(tile),
+                          .registers = registers(tile, rows.coded),
                           .shared_bytes = blocks.shared_bytes},
                          shared_limit_bytes);
 }
