@@ -14,13 +14,10 @@
 #include <utility>
 
 #include "cli/failure.h"
+#include "file/output_place.h"
 
 namespace msj::cli {
 namespace {
-
-std::filesystem::path folder_of(const std::filesystem::path &target) {
-  return target.has_parent_path() ? target.parent_path() : std::filesystem::path(".");
-}
 
 // Only what can get a name later: by way of /proc, since to link a descriptor itself takes a privilege.
 int open_nameless(const std::filesystem::path &target) {
@@ -36,25 +33,20 @@ std::filesystem::path unused_path(const std::filesystem::path &target) {
 }  // namespace
 
 std::filesystem::path output_target(const std::filesystem::path &path) {
-  constexpr int kMostLinks = 40;  // as the kernel
-  std::filesystem::path target = path;
-  std::error_code error;
-  for (int links = 0; links < kMostLinks && std::filesystem::is_symlink(target, error); ++links) {
-    const std::filesystem::path next = std::filesystem::read_symlink(target, error);
-    if (error) return path;
-    target = next.is_absolute() ? next : target.parent_path() / next;
-  }
-  return target;
+  OutputPlace place = output_place(path);
+  if (!place.problem.empty()) failure("{}: the output cannot be written: {}", path.native(), place.problem);
+  return std::move(place.path);
 }
 
 void check_output_file(const std::string &file) {
   namespace fs = std::filesystem;
-  std::error_code ignored;
-  const auto status = fs::status(file, ignored);
+  const fs::path target = output_target(file);
+  std::error_code error, ignored;
+  const auto status = fs::status(target, error);
+  if (!fs::status_known(status)) failure("{}: the output cannot be written: {}", file, error.message());
   if (fs::exists(status) && !fs::is_regular_file(status)) {
     failure("{}: the output exists and is no regular file; a new or a regular file is accepted", file);
   }
-  const fs::path target = output_target(file);
   const fs::path parent = folder_of(target);
   if (!fs::is_directory(parent, ignored)) failure("{}: there is no directory {}", file, parent.native());
   if (::access(parent.c_str(), W_OK) != 0) {

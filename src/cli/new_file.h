@@ -12,7 +12,7 @@
 
 namespace msj::cli {
 
-// Where a result named `path` goes: what its symlinks lead to.
+// Where a result named `path` goes: what its symlinks lead to. Throws Failure where they lead to no place.
 [[nodiscard]] std::filesystem::path output_target(const std::filesystem::path &path);
 
 // Before any work: throws Failure where no file could be written there at the end.

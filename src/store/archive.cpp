@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "file/output_place.h"
 #include "store/kind.h"
 #include "store/path.h"
 #include "store/publish.h"
@@ -21,19 +22,19 @@ namespace {
 
 constexpr mode_t kArchiveMode = 0666;  // less the umask: its owner says who may read it
 
-// What links lead to: `Files` follows none in the last place.
-std::string resolved(const std::string &file) {
-  std::error_code dangling;
-  const std::filesystem::path target = std::filesystem::canonical(file, dangling);
-  return dangling ? file : target.string();
-}
-
 bool is_entry(std::string_view relative) { return relative.ends_with(kEntryEnding); }
 
 // ---- export --------------------------------------------------------------------------------------------------------
 
 [[noreturn]] void refuse_writing(const std::string &file, const std::string &problem) {
   throw_error(MSJ_ERROR_IO, "{} can't be written: {}", file, problem);
+}
+
+// What links lead to: `Files` follows none in the last place.
+std::string target_of(const std::string &file) {
+  const OutputPlace place = output_place(file);
+  if (!place.problem.empty()) refuse_writing(file, place.problem);
+  return place.path.native();
 }
 
 // A place within the cache would be one where no file of it belongs, and the next `cache clear` would say so.
@@ -68,6 +69,13 @@ Opened open_parent(Files &files, const std::string &file, const std::string &tar
 }
 
 // ---- import --------------------------------------------------------------------------------------------------------
+
+// What links lead to; to read, an open file's name will do.
+std::string resolved(const std::string &file) {
+  std::error_code dangling;
+  const std::filesystem::path target = std::filesystem::canonical(file, dangling);
+  return dangling ? file : target.string();
+}
 
 // An open archive, and how to read it.
 class ArchiveFile {
@@ -224,7 +232,7 @@ Exported export_archive(CacheRoot &root, const std::string &file, const Exportin
   std::string unread;
   const std::vector<std::string> there = root.list(std::string(kFormat), &unread);
   if (!unread.empty()) throw_error(MSJ_ERROR_IO, "{} is not written: {}", file, unread);
-  const std::string target = resolved(file);
+  const std::string target = target_of(file);
   Files &files = root.files();
   const Opened folder = open_parent(files, file, target);
   refuse_within(root, file, folder.path);

@@ -176,6 +176,12 @@ TEST_CASE("a link to an archive is followed, in both ways") {
   CHECK(exported_to(cache, scratch / "link.tar").entries == 1);
   CHECK(std::filesystem::is_symlink(scratch / "link.tar"));
   CHECK(imported_from(cache, scratch / "link.tar").identical == 3);
+  std::filesystem::remove(scratch / "there/real.tar");
+  CHECK(exported_to(cache, scratch / "link.tar").entries == 1);
+  CHECK(std::filesystem::is_regular_file(std::filesystem::symlink_status(scratch / "there/real.tar")));
+  REQUIRE(::symlink("loop", (scratch / "loop").c_str()) == 0);
+  CHECK(sentence_of([&] { exported_to(cache, scratch / "loop"); }) ==
+        scratch / "loop" + " can't be written: Too many levels of symbolic links");
 }
 
 TEST_CASE("members that have no place in a cache are refused, each by its name; the others are taken") {
