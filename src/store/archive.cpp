@@ -236,7 +236,7 @@ Exported export_archive(CacheRoot &root, const std::string &file, const Exportin
   Files &files = root.files();
   const Opened folder = open_parent(files, file, target);
   refuse_within(root, file, folder.path);
-  NewFile archive(files, folder, kArchiveMode, NewFile::Temporary::nameless);
+  NewFile archive(files, folder, kArchiveMode, Temporary::nameless);
   const auto written = [&](const Published &result) {
     if (!result.done && !result.problem.empty()) throw_error(MSJ_ERROR_IO, "{} {}", file, result.problem);
   };

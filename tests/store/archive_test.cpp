@@ -167,6 +167,35 @@ TEST_CASE("an archive that can't be written is no file, and a sentence") {
   CHECK(files->left_open() == 0);
 }
 
+TEST_CASE("a failing close: the archive is there and nothing is said, or it is not and a sentence says so") {
+  const Scratch scratch;
+  auto files = std::make_shared<FaultyFiles>();
+  Cache cache(scratch / "root", {}, files);
+  fill(cache);
+  const std::string file = scratch / "out/a.tar";
+  std::filesystem::create_directory(scratch / "out");
+  (void)exported_to(cache, file);
+  const std::string whole = read_file(file);
+  for (const bool existed : {false, true}) {
+    for (int nth = 1;; ++nth) {
+      CAPTURE(nth);
+      std::filesystem::remove(file);
+      if (existed) write_file(file, "old");
+      files->fail(FileCall::close, nth, EIO);
+      const std::string sentence = sentence_of([&] { (void)exported_to(cache, file); });
+      if (files->hits() == 0) break;
+      if (sentence.empty()) {
+        CHECK(read_file(file) == whole);
+      } else {
+        CHECK(sentence == file + " can't be written (on close): Input/output error");
+        CHECK(std::filesystem::exists(file) == existed);
+        if (existed) CHECK(read_file(file) == "old");
+      }
+      CHECK(leftovers(scratch / "out") == 0);
+    }
+  }
+}
+
 TEST_CASE("a link to an archive is followed, in both ways") {
   const Scratch scratch;
   Cache cache(scratch / "root");
