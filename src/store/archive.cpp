@@ -15,6 +15,8 @@
 #include "store/path.h"
 #include "store/publish.h"
 #include "store/tar.h"
+#include "text/path_limit.h"
+#include "text/printable.h"
 
 namespace msj::store {
 
@@ -156,7 +158,8 @@ class Importer {
     TarReader reader = archive_.reader();
     while (const auto member = again([&] { return reader.next(); })) {
       if (std::string problem = take(reader, *member); !problem.empty()) {
-        imported_.refused.push_back({member->path, std::move(problem)});
+        imported_.refused.push_back(
+            {fits_path(member->path) ? member->path : shortened(member->path), std::move(problem)});
       }
     }
     return std::move(imported_);
@@ -180,7 +183,7 @@ class Importer {
     const std::string &relative = member.path;
     if (member.kind == TarMember::Kind::directory) return {};  // made where files need them
     if (member.kind == TarMember::Kind::other) return fmt::format("is {}, not a file", member.what);
-    if (!stays_below(relative)) return "is no name for a cache file";
+    if (!stays_below(relative) || !fits_path(relative)) return "is no name for a cache file";
     if (is_lock(relative)) return {};  // of a cache that was packed as it lay there
     if (!is_kept_file(relative)) return std::string(kNoSuchName);
     if (member.size > static_cast<std::uint64_t>(kMaxFileBytes)) {

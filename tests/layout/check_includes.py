@@ -16,7 +16,7 @@ ALLOWED = {
     "store": {"base", "text", "file"},
     "reference": {"base"},
     "jit": {"cuda", "base", "store"},
-    "tune": {"jit", "cuda", "base", "store"},
+    "tune": {"jit", "cuda", "base", "store", "text"},
     "ops": {"tune", "jit", "cuda", "base", "store", "reference"},
     "api": {"ops", "tune", "jit", "cuda", "base", "store", "reference", "text"},
     "cli": HEADERS_ALONE,

@@ -274,6 +274,31 @@ TEST_CASE("members that have no place in a cache are refused, each by its name; 
   CHECK(read_file(target) == "untouched");
 }
 
+TEST_CASE("names that no file can have are refused, and told by their beginning") {
+  const Scratch scratch;
+  const std::string name(100'000, 'n');
+  const std::string entry = "v1/gpu/autotune/op/" + name + ".json";
+  write_file(scratch / "a.tar", tar_of({{"x", 'x', pax("path", entry)},
+                                        {"short", '0', "entry"},
+                                        {"x", 'x', pax("path", name)},
+                                        {"short", '2'},
+                                        {"x", 'x', pax("path", "v1/gpu/autotune/op/" + name.substr(0, 251) + ".json")},
+                                        {"short", '0', "entry"},
+                                        {kEntry, '0', "entry"}}));
+  Cache cache(scratch / "root");
+  const Imported imported = imported_from(cache, scratch / "a.tar");
+  CHECK(imported.entries == 1);
+  REQUIRE(imported.refused.size() == 3);
+  for (const auto &refused : imported.refused) {
+    CHECK(refused.path.size() < 120);
+    CHECK(is_in("nnn…", refused.path));
+  }
+  CHECK(is_in("(100024 bytes)", imported.refused[0].path));
+  CHECK(imported.refused[0].problem == "is no name for a cache file");
+  CHECK(imported.refused[1].problem == "is a symbolic link, not a file");
+  CHECK(imported.refused[2].problem == "is no name for a cache file");
+}
+
 TEST_CASE("a valid file that is there stays; an invalid one is replaced, and an obsolete one by one that is not") {
   const Scratch scratch;
   const auto outcome = [&](const std::string &own, const std::string &given) {
