@@ -3,8 +3,6 @@
 //
 // A link in /proc (/dev/stdout leads through one) stands for an open file, whose name it merely shows: who redirected
 // a stream there means that very file to be written to, and a new one in its place would be another.
-//
-// Of the library and of the command, which share nothing else but the public header and src/text.
 #pragma once
 
 #include <fmt/format.h>
