@@ -351,8 +351,8 @@ typedef struct msj_export_options {
 /* Writes every valid entry and cubin of all directories, each as a lookup would find it, to `file`: a plain tar archive
  * of names "v1/...", which extracted anywhere is a read-only directory of a cache. The same files give the same bytes.
  * The archive appears whole, over what was there, or not at all: MSJ_ERROR_IO, also where a directory can't be looked
- * into, or nothing is cached of the op and arch that are named. What is not valid is left out with a
- * warning. `options` may be null. "maxsim-jit/cache/1": `entries` and `cubins` written, and the `bytes` of both. */
+ * into, or nothing is cached of the op and arch that are named. What is not valid is left out with a warning. `options`
+ * may be null. "maxsim-jit/cache/1": `entries` and `cubins` written, and the `bytes` of both. */
 MSJ_API msj_status msj_cache_export(msj_context *context, const msj_export_options *options, const char *file,
                                     char **json);
 /* Takes what is valid of such an archive, uncompressed and perhaps packed anew, into the writable directory. A cubin is

@@ -1,6 +1,5 @@
 // The C ABI: checks handles and structs, calls the pipeline, and is the one place that turns exceptions into statuses.
 #include <algorithm>
-#include <climits>
 #include <cstdlib>
 #include <cstring>
 #include <limits>
@@ -18,6 +17,7 @@
 #include "maxsim_jit/maxsim_jit.h"
 #include "ops/bind.h"
 #include "ops/registry.h"
+#include "text/path_limit.h"
 #include "text/printable.h"
 
 namespace {
@@ -140,9 +140,9 @@ std::string file_name(const char *file) {
     throw_error(MSJ_ERROR_INVALID_ARGUMENT, "file is {}; the path of a file is accepted",
                 file == nullptr ? "null" : "empty");
   }
-  if (name.size() >= PATH_MAX) {
+  if (name.size() > msj::kMostPathBytes) {
     throw_error(MSJ_ERROR_INVALID_ARGUMENT, "file is {}; a path of at most {} bytes is accepted", msj::in_quotes(name),
-                PATH_MAX - 1);
+                msj::kMostPathBytes);
   }
   return std::string(name);
 }

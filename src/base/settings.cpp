@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "text/path_limit.h"
 #include "text/printable.h"
 
 namespace msj {
@@ -19,6 +20,13 @@ struct Value {
   std::string text;  // "": not given
 };
 
+// What is no path at all is not handed on, to be repeated by whoever can't use it.
+std::string checked_path(std::string_view source, std::string path) {
+  if (path.size() <= kMostPathBytes) return path;
+  throw_error(MSJ_ERROR_INVALID_ARGUMENT, "{} is {}; a path of at most {} bytes is accepted", source, in_quotes(path),
+              kMostPathBytes);
+}
+
 class Environment {
  public:
   explicit Environment(const GetEnv &get_env) : get_env_(get_env) {}
@@ -27,6 +35,7 @@ class Environment {
     const char *value = get_env_(variable);
     return value == nullptr ? "" : value;
   }
+  [[nodiscard]] std::string path(const char *variable) const { return checked_path(variable, text(variable)); }
   // The option of msj_context_options, or else the variable.
   [[nodiscard]] Value under(const char *option, std::string_view option_name, const char *variable) const {
     if (option != nullptr && *option != '\0') return {option_name, option};
@@ -56,7 +65,7 @@ void read_layers(const Value &value, Settings &settings) {
     const std::size_t colon = rest.find(':');
     const std::string part(rest.substr(0, colon));
     if (!part.empty()) {
-      std::string directory = absolute(value, part);
+      std::string directory = checked_path(value.source, absolute(value, part));
       if (first) {
         settings.cache_dir = std::move(directory);
       } else {
@@ -78,8 +87,16 @@ void read_layers(const Value &value, Settings &settings) {
 void default_layer(const Environment &environment, Settings &settings) {
   const std::string xdg = environment.text("XDG_CACHE_HOME");
   const std::string home = environment.text("HOME");
-  if (xdg.starts_with('/')) {
+  const auto too_long = [&](std::string_view variable, const std::string &text) {
+    settings.cache_dir_problem = fmt::format("no cache directory: {} is {}; a path of at most {} bytes is accepted",
+                                             variable, in_quotes(text), kMostPathBytes);
+  };
+  if (xdg.size() > kMostPathBytes) {
+    too_long("XDG_CACHE_HOME", xdg);
+  } else if (xdg.starts_with('/')) {
     settings.cache_dir = xdg + "/maxsim-jit";
+  } else if (home.size() > kMostPathBytes) {
+    too_long("HOME", home);
   } else if (home.starts_with('/')) {
     settings.home = home;
     settings.cache_dir = home + "/.cache/maxsim-jit";
@@ -134,9 +151,9 @@ Settings read_settings(const GetEnv &get_env, const char *cache_dir_option, cons
     read_layers(layers, settings);
   }
   settings.tune = tune_mode(environment.under(tune_option, "msj_context_options.tune", "MAXSIM_JIT_TUNE"));
-  settings.libcuda = environment.text("MAXSIM_JIT_LIBCUDA");
-  settings.libnvrtc = environment.text("MAXSIM_JIT_LIBNVRTC");
-  settings.kernel_dir = environment.text("MAXSIM_JIT_KERNEL_DIR");
+  settings.libcuda = environment.path("MAXSIM_JIT_LIBCUDA");
+  settings.libnvrtc = environment.path("MAXSIM_JIT_LIBNVRTC");
+  settings.kernel_dir = environment.path("MAXSIM_JIT_KERNEL_DIR");
   settings.log_level = log_level(environment.text("MAXSIM_JIT_LOG"));
   constexpr std::int64_t kMegabyte = std::int64_t{1} << 20;
   settings.cache_limit_bytes =

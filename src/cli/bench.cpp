@@ -25,6 +25,7 @@
 #include "cli/output.h"
 #include "cli/session.h"
 #include "cli/usage.h"
+#include "text/printable.h"
 
 namespace msj::cli {
 namespace {
@@ -65,7 +66,7 @@ std::string seconds_problem(const std::string &text) {
   double seconds = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
   const bool good = error == std::errc() && end == text.data() + text.size() && std::isfinite(seconds) && seconds >= 0;
-  return good ? std::string() : fmt::format("it is '{}'; a number from 0 is accepted", text);
+  return good ? std::string() : fmt::format("it is '{}'; a number from 0 is accepted", shortened(text));
 }
 
 void note_gaps(const BenchReport &report, const BenchOptions &options, Console &console) {

@@ -5,56 +5,55 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cerrno>
-#include <cstdio>
-#include <random>
 #include <stdexcept>
 #include <system_error>
 #include <utility>
 
 #include "cli/failure.h"
+#include "file/output_place.h"
 
 namespace msj::cli {
 namespace {
 
-std::filesystem::path folder_of(const std::filesystem::path &target) {
-  return target.has_parent_path() ? target.parent_path() : std::filesystem::path(".");
+[[noreturn]] void refuse_writing(const std::filesystem::path &target, int error) {
+  throw std::runtime_error(
+      fmt::format("{}: the file cannot be written: {}", target.native(), std::generic_category().message(error)));
 }
 
-// Only what can get a name later: by way of /proc, since to link a descriptor itself takes a privilege.
-int open_nameless(const std::filesystem::path &target) {
-  if (::access("/proc/self/fd", X_OK) != 0) return -1;
-  return ::open(folder_of(target).c_str(), O_WRONLY | O_TMPFILE | O_CLOEXEC, 0666);
+// The directory itself is read for nothing but its fsync: who may not read it may still make files in it.
+FileDescriptor opened_folder(const std::filesystem::path &target) {
+  const std::filesystem::path folder = folder_of(target);
+  FileDescriptor opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (opened.get() < 0) opened = FileDescriptor(::open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (opened.get() < 0) refuse_writing(target, errno);
+  return opened;
 }
 
-std::filesystem::path unused_path(const std::filesystem::path &target) {
-  static std::atomic<unsigned> count{0};
-  return target.parent_path() / fmt::format(".npy-{}-{}-{:08x}.tmp", ::getpid(), count++, std::random_device{}());
+// Whom a file that is replaced was open to, the new one stays open to.
+std::optional<mode_t> mode_of(const std::filesystem::path &target) {
+  struct stat replaced {};
+  if (::stat(target.c_str(), &replaced) != 0) return std::nullopt;
+  return replaced.st_mode & 0777;
 }
 
 }  // namespace
 
 std::filesystem::path output_target(const std::filesystem::path &path) {
-  constexpr int kMostLinks = 40;  // as the kernel
-  std::filesystem::path target = path;
-  std::error_code error;
-  for (int links = 0; links < kMostLinks && std::filesystem::is_symlink(target, error); ++links) {
-    const std::filesystem::path next = std::filesystem::read_symlink(target, error);
-    if (error) return path;
-    target = next.is_absolute() ? next : target.parent_path() / next;
-  }
-  return target;
+  OutputPlace place = output_place(path);
+  if (!place.problem.empty()) failure("{}: the output cannot be written: {}", path.native(), place.problem);
+  return std::move(place.path);
 }
 
 void check_output_file(const std::string &file) {
   namespace fs = std::filesystem;
-  std::error_code ignored;
-  const auto status = fs::status(file, ignored);
+  const fs::path target = output_target(file);
+  std::error_code error, ignored;
+  const auto status = fs::status(target, error);
+  if (!fs::status_known(status)) failure("{}: the output cannot be written: {}", file, error.message());
   if (fs::exists(status) && !fs::is_regular_file(status)) {
     failure("{}: the output exists and is no regular file; a new or a regular file is accepted", file);
   }
-  const fs::path target = output_target(file);
   const fs::path parent = folder_of(target);
   if (!fs::is_directory(parent, ignored)) failure("{}: there is no directory {}", file, parent.native());
   if (::access(parent.c_str(), W_OK) != 0) {
@@ -63,63 +62,36 @@ void check_output_file(const std::string &file) {
   }
 }
 
-NewFile::NewFile(std::filesystem::path target) : target_(std::move(target)), descriptor_(open_nameless(target_)) {
-  if (descriptor_.get() < 0) {
-    path_ = unused_path(target_);
-    descriptor_ = FileDescriptor(::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
-  }
-  if (descriptor_.get() < 0) refuse(errno);
-  struct stat replaced {};  // whom it was open to, it stays open to
-  if (::stat(target_.c_str(), &replaced) == 0) (void)::fchmod(descriptor_.get(), replaced.st_mode & 0777);
+int NewFile::Calls::open(int directory, const std::string &name, int flags, mode_t made) const {
+  const int descriptor = PosixCalls::open(directory, name, flags, made);
+  if (descriptor >= 0 && mode) (void)::fchmod(descriptor, *mode);
+  return descriptor;
 }
 
-NewFile::NewFile(NewFile &&other) noexcept
-    : target_(std::move(other.target_)),
-      path_(std::exchange(other.path_, {})),
-      descriptor_(std::move(other.descriptor_)) {}
-
-NewFile::~NewFile() {
-  if (!path_.empty()) ::unlink(path_.c_str());
+NewFile::NewFile(std::filesystem::path target, Temporary kind)
+    : target_(std::move(target)),
+      folder_(opened_folder(target_)),
+      staged_({{}, mode_of(target_)}, folder_.get(), 0666, kind) {
+  refuse(staged_.failure());
 }
 
 void NewFile::write(std::span<const std::byte> data) {
-  while (!data.empty()) {
-    const ssize_t written = ::write(descriptor_.get(), data.data(), data.size());
-    if (written >= 0) {
-      data = data.subspan(static_cast<std::size_t>(written));
-    } else if (errno != EINTR) {
-      refuse(errno);
-    }
-  }
+  staged_.write({reinterpret_cast<const char *>(data.data()), data.size()});
+  refuse(staged_.failure());
 }
 
 void NewFile::sync() {
-  if (::fsync(descriptor_.get()) != 0 && errno != EINVAL) refuse(errno);  // EINVAL: a file system without fsync
-  if (!path_.empty() && descriptor_.close() != 0) refuse(errno);          // a nameless file is gone once it is closed
+  staged_.sync();
+  refuse(staged_.failure());
 }
 
-bool NewFile::link_as(const std::filesystem::path &name) const {
-  const std::string file = fmt::format("/proc/self/fd/{}", descriptor_.get());
-  if (::linkat(AT_FDCWD, file.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) == 0) return true;
-  if (errno != EEXIST) refuse(errno);
-  return false;
-}
-
-// A link replaces nothing: over what is there it takes a name to rename.
 void NewFile::publish() {
-  if (path_.empty()) {
-    if (link_as(target_)) return;
-    const std::filesystem::path temporary = unused_path(target_);
-    if (!link_as(temporary)) refuse(EEXIST);
-    path_ = temporary;
-  }
-  if (::rename(path_.c_str(), target_.c_str()) != 0) refuse(errno);
-  path_.clear();
+  refuse(staged_.publish(target_.filename().native()));
+  (void)staged_.sync_directory();  // the file is in its place
 }
 
-void NewFile::refuse(int error) const {
-  throw std::runtime_error(
-      fmt::format("{}: the file cannot be written: {}", target_.native(), std::generic_category().message(error)));
+void NewFile::refuse(const FileFailure &failure) const {
+  if (failure.error != 0) refuse_writing(target_, failure.error);
 }
 
 }  // namespace msj::cli

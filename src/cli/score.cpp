@@ -22,6 +22,7 @@
 #include "cli/score_report.h"
 #include "cli/score_run.h"
 #include "cli/session.h"
+#include "text/printable.h"
 
 namespace msj::cli {
 namespace {
@@ -99,7 +100,7 @@ std::optional<DType> wanted_dtype(const ScoreOptions &options, const OpInfo &op)
   const auto dtype = dtype_from(options.dtype);
   const auto accepted = op.matrix_dtypes();
   if (!dtype || std::ranges::find(accepted, *dtype) == accepted.end()) {
-    usage_error("--dtype is '{}'; {} accepts {}", options.dtype, op.name, names(accepted));
+    usage_error("--dtype is '{}'; {} accepts {}", shortened(options.dtype), op.name, names(accepted));
   }
   return dtype;
 }
@@ -128,7 +129,7 @@ msj_param parse_param_value(const ParamInfo &param, const std::string &text) {
     const auto [parsed, error] = std::from_chars(text.data(), end, result.value.i);
     good = error == std::errc() && parsed == end && result.value.i >= param.min && result.value.i <= param.max;
   }
-  if (!good) usage_error("{} is '{}'; accepted: {}", option_name(param.name), text, accepted_values(param));
+  if (!good) usage_error("{} is '{}'; accepted: {}", option_name(param.name), shortened(text), accepted_values(param));
   return result;
 }
 
@@ -340,7 +341,7 @@ Command add_score(CLI::App &app, const std::vector<OpInfo> &ops, Console &consol
             std::int64_t k = 0;
             const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), k);
             const bool good = error == std::errc() && end == text.data() + text.size() && k > 0;
-            return good ? std::string() : fmt::format("it is '{}'; a whole number from 1 is accepted", text);
+            return good ? std::string() : fmt::format("it is '{}'; a whole number from 1 is accepted", shortened(text));
           },
           "K"));
   command->add_option("--device", options->device, "cpu, cuda or cuda:N (default: cuda where there is a device)");

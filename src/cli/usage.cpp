@@ -7,11 +7,10 @@
 
 #include "cli/failure.h"
 #include "cli/words.h"
+#include "text/path_limit.h"
 
 namespace msj::cli {
 namespace {
-
-constexpr std::size_t kMostBytes = 4095;  // of a value: as of a path
 
 std::string command_names(CLI::App &app) {
   std::vector<std::string> names;
@@ -169,8 +168,8 @@ void refuse_odd_values(CLI::App &app) {
         if (text == "-")
           return std::string(
               "it is '-', which names no stream here; the name of a file is accepted, ./- for one of that name");
-        if (text.size() > kMostBytes)
-          return fmt::format("it is '{}'; at most {} bytes are accepted", shortened(text), kMostBytes);
+        if (text.size() > kMostPathBytes)
+          return fmt::format("it is '{}'; at most {} bytes are accepted", shortened(text), kMostPathBytes);
         return std::string();
       },
       "");

@@ -62,7 +62,10 @@ std::string decoded_rows_admission(const DecodedRowsTile &tile, const DecodedRow
       tile.min_blocks > 32 || tile.persistent < 0 || tile.persistent > 64)
     return "a tunable is out of range: teams is 1 to 8, ring 2 to 16, min_blocks 1 to 32, persistent 0 to 64";
   const int words = quarter_words(rows.static_d, rows.nbits), steps = quarter_steps(rows.static_d, rows.nbits);
-  if (words > most_words || steps > most_steps || steps % 2 != 0)
+  if (steps % 2 != 0)
+    return "a quarter of a row is an odd number of k steps, " + std::to_string(steps) +
+           "; they are decoded two at a time";
+  if (words > most_words || steps > most_steps)
     return "a quarter of a row is " + std::to_string(words) + " words of bits for " + std::to_string(steps) +
            " k steps, in registers there is place for 4 and 8";
   const ScoreBlocks blocks = decoded_rows_blocks(tile, rows, Lq);

@@ -10,10 +10,13 @@
 #include <utility>
 
 #include "base/error.h"
+#include "file/output_place.h"
 #include "store/kind.h"
 #include "store/path.h"
 #include "store/publish.h"
 #include "store/tar.h"
+#include "text/path_limit.h"
+#include "text/printable.h"
 
 namespace msj::store {
 
@@ -21,19 +24,19 @@ namespace {
 
 constexpr mode_t kArchiveMode = 0666;  // less the umask: its owner says who may read it
 
-// What links lead to: `Files` follows none in the last place.
-std::string resolved(const std::string &file) {
-  std::error_code dangling;
-  const std::filesystem::path target = std::filesystem::canonical(file, dangling);
-  return dangling ? file : target.string();
-}
-
 bool is_entry(std::string_view relative) { return relative.ends_with(kEntryEnding); }
 
 // ---- export --------------------------------------------------------------------------------------------------------
 
 [[noreturn]] void refuse_writing(const std::string &file, const std::string &problem) {
   throw_error(MSJ_ERROR_IO, "{} can't be written: {}", file, problem);
+}
+
+// What links lead to: `Files` follows none in the last place.
+std::string target_of(const std::string &file) {
+  const OutputPlace place = output_place(file);
+  if (!place.problem.empty()) refuse_writing(file, place.problem);
+  return place.path.native();
 }
 
 // A place within the cache would be one where no file of it belongs, and the next `cache clear` would say so.
@@ -68,6 +71,13 @@ Opened open_parent(Files &files, const std::string &file, const std::string &tar
 }
 
 // ---- import --------------------------------------------------------------------------------------------------------
+
+// What links lead to; to read, an open file's name will do.
+std::string resolved(const std::string &file) {
+  std::error_code dangling;
+  const std::filesystem::path target = std::filesystem::canonical(file, dangling);
+  return dangling ? file : target.string();
+}
 
 // An open archive, and how to read it.
 class ArchiveFile {
@@ -148,7 +158,8 @@ class Importer {
     TarReader reader = archive_.reader();
     while (const auto member = again([&] { return reader.next(); })) {
       if (std::string problem = take(reader, *member); !problem.empty()) {
-        imported_.refused.push_back({member->path, std::move(problem)});
+        imported_.refused.push_back(
+            {fits_path(member->path) ? member->path : shortened(member->path), std::move(problem)});
       }
     }
     return std::move(imported_);
@@ -172,7 +183,7 @@ class Importer {
     const std::string &relative = member.path;
     if (member.kind == TarMember::Kind::directory) return {};  // made where files need them
     if (member.kind == TarMember::Kind::other) return fmt::format("is {}, not a file", member.what);
-    if (!stays_below(relative)) return "is no name for a cache file";
+    if (!stays_below(relative) || !fits_path(relative)) return "is no name for a cache file";
     if (is_lock(relative)) return {};  // of a cache that was packed as it lay there
     if (!is_kept_file(relative)) return std::string(kNoSuchName);
     if (member.size > static_cast<std::uint64_t>(kMaxFileBytes)) {
@@ -224,11 +235,11 @@ Exported export_archive(CacheRoot &root, const std::string &file, const Exportin
   std::string unread;
   const std::vector<std::string> there = root.list(std::string(kFormat), &unread);
   if (!unread.empty()) throw_error(MSJ_ERROR_IO, "{} is not written: {}", file, unread);
-  const std::string target = resolved(file);
+  const std::string target = target_of(file);
   Files &files = root.files();
   const Opened folder = open_parent(files, file, target);
   refuse_within(root, file, folder.path);
-  NewFile archive(files, folder, kArchiveMode, NewFile::Temporary::nameless);
+  NewFile archive(files, folder, kArchiveMode, Temporary::nameless);
   const auto written = [&](const Published &result) {
     if (!result.done && !result.problem.empty()) throw_error(MSJ_ERROR_IO, "{} {}", file, result.problem);
   };

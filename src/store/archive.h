@@ -39,7 +39,7 @@ struct Importing {
 
 struct Imported {
   struct Refused {
-    std::string path;  // as in the archive
+    std::string path;  // as in the archive; shortened if no file could have it
     std::string problem;
   };
   std::int64_t entries = 0;

@@ -14,19 +14,11 @@
 #include <string_view>
 #include <system_error>
 
+#include "file/posix_calls.h"
+
 namespace msj::store {
 
 namespace {
-
-// Repeats an interrupted call; −errno for a failed one.
-template <typename Call>
-auto result_of(Call call) -> decltype(call()) {
-  for (;;) {
-    const auto result = call();
-    if (result >= 0) return result;
-    if (errno != EINTR) return -errno;
-  }
-}
 
 // A write past the process's limit on file sizes (RLIMIT_FSIZE) raises SIGXFSZ, which ends a program that does not
 // expect it. While this lives, the calling thread holds the signal back, so that only the write itself fails, as EFBIG.
@@ -60,38 +52,32 @@ class FileSizeSignalHeld {
 class RealFiles final : public Files {
  public:
   int open(int directory, const std::string &name, int flags, mode_t mode) override {
-    const int opened =
-        result_of([&] { return ::openat(directory, name.c_str(), flags | O_CLOEXEC | O_NOFOLLOW, mode); });
+    const int opened = PosixCalls::open(directory, name, flags, mode);
     if (opened < 0 || opened > STDERR_FILENO) return opened;
     // A program that has closed its standard streams: what is printed there later must not land in a file of ours.
     const int moved = result_of([&] { return ::fcntl(opened, F_DUPFD_CLOEXEC, STDERR_FILENO + 1); });
     ::close(opened);
     return moved;
   }
-  int close(int descriptor) override {
-    // Linux frees the descriptor even where it says EINTR: never repeated.
-    return ::close(descriptor) == 0 || errno == EINTR ? 0 : -errno;
-  }
+  int close(int descriptor) override { return PosixCalls::close(descriptor); }
   ssize_t read(int descriptor, char *bytes, std::size_t count) override {
     return result_of([&] { return ::read(descriptor, bytes, count); });
   }
   ssize_t read_at(int descriptor, char *bytes, std::size_t count, std::uint64_t offset) override {
-    return result_of([&] { return ::pread(descriptor, bytes, count, static_cast<off_t>(offset)); });
+    return PosixCalls::read_at(descriptor, bytes, count, offset);
   }
   ssize_t write(int descriptor, const char *bytes, std::size_t count) override {
     FileSizeSignalHeld held;
-    const ssize_t written = result_of([&] { return ::write(descriptor, bytes, count); });
+    const ssize_t written = PosixCalls::write(descriptor, bytes, count);
     if (written == -EFBIG) held.take_back();
     return written;
   }
-  int sync(int descriptor) override {
-    return result_of([&] { return ::fsync(descriptor); });
-  }
+  int sync(int descriptor) override { return PosixCalls::sync(descriptor); }
   int status(int descriptor, struct stat &status) override {
     return result_of([&] { return ::fstat(descriptor, &status); });
   }
   int status_at(int directory, const std::string &name, struct stat &status) override {
-    return result_of([&] { return ::fstatat(directory, name.c_str(), &status, AT_SYMLINK_NOFOLLOW); });
+    return PosixCalls::status_at(directory, name, status);
   }
   int read_link(int link, std::string &target) override {
     std::array<char, PATH_MAX> bytes{};
@@ -105,16 +91,12 @@ class RealFiles final : public Files {
     return result_of([&] { return ::mkdirat(directory, name.c_str(), mode); });
   }
   int rename(int directory, const std::string &from, const std::string &to) override {
-    return result_of([&] { return ::renameat(directory, from.c_str(), directory, to.c_str()); });
+    return PosixCalls::rename(directory, from, to);
   }
-  // By way of /proc: to link a descriptor itself takes a privilege.
   int link(int descriptor, int directory, const std::string &name) override {
-    const std::string file = "/proc/self/fd/" + std::to_string(descriptor);
-    return result_of([&] { return ::linkat(AT_FDCWD, file.c_str(), directory, name.c_str(), AT_SYMLINK_FOLLOW); });
+    return PosixCalls::link(descriptor, directory, name);
   }
-  int remove(int directory, const std::string &name) override {
-    return result_of([&] { return ::unlinkat(directory, name.c_str(), 0); });
-  }
+  int remove(int directory, const std::string &name) override { return PosixCalls::remove(directory, name); }
   int remove_directory(int directory, const std::string &name) override {
     return result_of([&] { return ::unlinkat(directory, name.c_str(), AT_REMOVEDIR); });
   }

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "file/new_file.h"
 #include "store/trust.h"
 
 namespace msj::store {
@@ -20,35 +21,20 @@ struct Published {
   int error = 0;  // its errno
 };
 
-// A file that is written piece by piece. The temporary is gone with the object, unless it has got its name or the
-// process died meanwhile. After the first failure, nothing more is done.
+// A file that is written piece by piece. After the first failure, nothing more is done.
 class NewFile {
  public:
-  // What its temporary is: a name in the folder, which others count and tidy away; or where the file system can do
-  // that, a file without any, of which a process that dies leaves nothing.
-  enum class Temporary : std::uint8_t { named, nameless };
+  NewFile(Files &files, const Opened &folder, mode_t mode, Temporary kind)  // `folder` is open and outlives it
+      : files_(files), folder_(folder), staged_(files, folder.handle.get(), mode, kind) {}
 
-  NewFile(Files &files, const Opened &folder, mode_t mode, Temporary kind);  // `folder` is open and outlives it
-  ~NewFile();
-  NewFile(const NewFile &) = delete;
-  NewFile &operator=(const NewFile &) = delete;
-
-  void write(std::string_view bytes);
-  [[nodiscard]] Published put_in_place(const std::string &name);       // once, after the last write
-  [[nodiscard]] const Published &failure() const { return failure_; }  // its problem is "" while all is well
+  void write(std::string_view bytes) { staged_.write(bytes); }
+  [[nodiscard]] Published put_in_place(const std::string &name);  // once, after the last write
+  [[nodiscard]] Published failure() const;                        // its problem is "" while all is well
 
  private:
-  bool open_nameless(mode_t mode);
-  void open_named(mode_t mode);
-  bool link_as(const std::string &name);
-  void sync();
-  void close();
-
   Files &files_;
   const Opened &folder_;
-  std::string temporary_;  // its name; "": none, or none to remove any more
-  Handle handle_;
-  Published failure_;
+  StagedFile<Files &> staged_;
 };
 
 // All at once. `folder` is open and trusted. The temporary is gone afterwards, unless the process died meanwhile.

@@ -343,10 +343,12 @@ void TarReader::refuse_more() const {
 
 std::optional<TarMember> TarReader::next() {
   Extension extension;
+  std::optional<std::uint64_t> extension_at;  // the first header that says something of a member to come
   while (!ended_) {
     const std::string header = read_block();
     if (header.find_first_not_of('\0') == std::string::npos) {
       refuse_more();
+      if (extension_at) refuse(fmt::format("is cut off: no member follows the tar header at byte {}", *extension_at));
       ended_ = true;
       break;
     }
@@ -358,6 +360,7 @@ std::optional<TarMember> TarReader::next() {
     } else if (type == kGnuName) {
       extension.gnu_path = read(contents_at, size).c_str();  // up to its NUL
     }
+    if (is_extension(type) && !extension_at) extension_at = at_;
     at_ = contents_at + size + padding(size);
     if (is_extension(type)) continue;
     const std::string path = extension.path       ? *extension.path

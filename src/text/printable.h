@@ -1,6 +1,6 @@
 // Text from outside (names of files, words of a manifest or of a caller), made fit for a sentence on one line.
 //
-// Of the library and of the command, which share nothing else but the public header.
+// Of the library and of the command, which share these headers, those of src/file and the public one alone.
 #pragma once
 
 #include <fmt/format.h>

@@ -6,6 +6,7 @@
 #include "base/bounded_json.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "text/printable.h"
 #include "tune/config_json.h"
 
 namespace msj::tune {
@@ -87,9 +88,9 @@ std::string text_field(const Json &json, const char *name) {
 
 std::int64_t integer_field(const Json &json, const char *name, std::int64_t least) {
   const Json &value = field(json, name);
-  if (!value.is_number_integer()) refuse(fmt::format("\"{}\" is no integer", name));
+  if (!value.is_number_integer()) refuse(fmt::format("\"{}\" is no integer", shortened(name)));
   const auto number = value.get<std::int64_t>();  // 2^63 and more wrap around to below 0, and are told as they are
-  if (number < least || number > kMore - 1) refuse(fmt::format("\"{}\" is {}", name, value.dump()));
+  if (number < least || number > kMore - 1) refuse(fmt::format("\"{}\" is {}", shortened(name), value.dump()));
   return number;
 }
 
@@ -162,7 +163,7 @@ void check_sizes_shape(const Json &sizes) {
 Entry read_entry(const Json &json) {
   if (!json.is_object()) refuse("it is no JSON object");
   if (const std::string schema = text_field(json, "schema"); schema != kEntrySchema) {
-    refuse(fmt::format("its schema is \"{}\", not \"{}\"", schema, kEntrySchema));
+    refuse(fmt::format("its schema is \"{}\", not \"{}\"", shortened(schema), kEntrySchema));
   }
   if (text_field(json, "checksum") != checksum(json)) refuse("its checksum does not match what it says");
   Entry entry;
@@ -194,11 +195,18 @@ Json parse_bounded(std::string_view text) {
   return json;
 }
 
+// Whole, as long as a part of any key is: two buckets may differ in their last words.
+std::string shown(const Json &part) {
+  constexpr std::size_t kMost = 400;
+  const std::string text = dump(part, -1);
+  return text.size() <= kMost ? text : shortened(text);
+}
+
 void check_key(const Json &found, const AutotuneKey &key) {
   const Json expected = key_json(key);
   for (const auto &[part, value] : expected.items()) {
     const Json &there = field(found, part.c_str());
-    if (there != value) refuse(fmt::format("its {} is {}, not {}", part, dump(there, -1), dump(value, -1)));
+    if (there != value) refuse(fmt::format("its {} is {}, not {}", part, shown(there), dump(value, -1)));
   }
   if (found.size() != expected.size()) refuse("its key has more parts than this library knows");
 }
@@ -250,7 +258,7 @@ std::optional<Entry> parse_entry(std::string_view text, const AutotuneKey &key, 
     entry = read_entry(json);
     check_key(json["key"], key);
     if (entry.environment != environment) {
-      refuse(fmt::format("its environment is \"{}\", not \"{}\"", entry.environment, environment));
+      refuse(fmt::format("its environment is \"{}\", not \"{}\"", shortened(entry.environment), environment));
     }
     entry.sizes = read_sizes(json["sizes"], key.op());
   });

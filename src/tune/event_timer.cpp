@@ -24,8 +24,7 @@ namespace {
 struct Ready {
   Ready(const std::shared_ptr<const cuda::Driver> &driver, const SweepProblem &problem, const Trial &trial,
         const BoundCall &call, void *workspace, cuda::TensorMapCache &maps)
-      : arguments(call, workspace), module(driver, trial.cubin->bytes) {
-    const PathSpec &path = path_of(*problem.op, trial.config);
+      : path(path_of(*problem.op, trial.config)), arguments(call, workspace), module(driver, trial.cubin->bytes) {
     launches = path.geometry(
         {trial.config, problem.sizes, problem.static_sizes, problem.dtypes.all(), problem.sm_count, problem.features});
     jit::add_tensor_maps(path, trial.config, problem.static_sizes, call, maps, arguments);
@@ -35,14 +34,16 @@ struct Ready {
       if (launch.grid < 1 || launch.grid > std::numeric_limits<std::int32_t>::max()) {
         throw_error(MSJ_ERROR_INTERNAL, "its grid has {} blocks", launch.grid);
       }
-      functions[i] = module.function(path.entries[static_cast<std::size_t>(launch.entry)], launch.shared_bytes);
+      const auto entry = static_cast<std::size_t>(launch.entry);
+      functions[entry] = module.function(path.entries[entry], launch.shared_bytes);
     }
   }
 
+  const PathSpec &path;
   jit::Arguments arguments;
   cuda::Module module;
   LaunchList launches;
-  std::array<CUfunction, kMaxLaunches> functions{};
+  std::array<CUfunction, kMaxLaunches> functions{};  // of the path's entries
 };
 
 std::size_t workspace_bytes(const SweepProblem &problem, std::span<const Trial> trials) {
@@ -97,10 +98,11 @@ class Bench {
       ready.arguments.set_round(round);
       for (std::size_t i = 0; i < static_cast<std::size_t>(ready.launches.count); ++i) {
         const KernelLaunch &launch = ready.launches.launches[i];
-        driver_->check(cuda::launch(*driver_, ready.functions[i],
+        const auto entry = static_cast<std::size_t>(launch.entry);
+        driver_->check(cuda::launch(*driver_, ready.functions[entry],
                                     {launch.grid, launch.threads, launch.shared_bytes, launch.overlaps_previous},
                                     stream_.get(), ready.arguments.kernel_params()),
-                       "cuLaunchKernel");
+                       ready.path.entries[entry]);
       }
     }
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "text/printable.h"
 #include "tune/config_json.h"
 
 namespace msj::tune {
@@ -12,14 +13,14 @@ namespace {
 // "" if the config's path is one of the op's and it names exactly that path's tunables.
 std::string shape_problem(const OpSpec &op, const TileConfig &config) {
   const int index = find_named(op.paths, config.path);
-  if (index < 0) return fmt::format("\"{}\" is no kernel path of {}", config.path, op.name);
+  if (index < 0) return fmt::format("\"{}\" is no kernel path of {}", shortened(config.path), op.name);
   const PathSpec &path = op.paths[static_cast<std::size_t>(index)];
   for (const std::string_view tunable : path.tunables) {
     if (!config.tunables.contains(tunable)) return fmt::format("tunable {} of path {} is missing", tunable, path.name);
   }
   for (const auto &[tunable, value] : config.tunables) {
     if (std::find(path.tunables.begin(), path.tunables.end(), tunable) == path.tunables.end()) {
-      return fmt::format("path {} has no tunable {}", path.name, tunable);
+      return fmt::format("path {} has no tunable {}", path.name, shortened(tunable));
     }
   }
   return {};

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "text/printable.h"
 #include "tune/ceilings.h"
 
 namespace msj::tune {
@@ -309,8 +310,8 @@ std::vector<ConfigPair> Tuner::ahead_of_time(const AutotuneKey &key, const cuda:
   }
   if (!is_known) {
     parts_.log.warn_once(fmt::format("gpu {}", gpu),
-                         fmt::format("no entry is shipped for a GPU '{}' of {}: only default configs are compiled", gpu,
-                                     architecture.name));
+                         fmt::format("no entry is shipped for a GPU '{}' of {}: only default configs are compiled",
+                                     shortened(gpu), architecture.name));
   }
   return pairs;
 }

@@ -94,6 +94,28 @@ TEST_CASE("layers that name no directory are refused") {
   }
 }
 
+TEST_CASE("paths that are longer than any are refused, without being repeated") {
+  const std::string longest = "/" + std::string(4094, 'x');
+  const std::string quoted = "xxx… (4096 bytes)\"; a path of at most 4095 bytes is accepted";
+  for (const std::string variable :
+       {"MAXSIM_JIT_CACHE_DIR", "MAXSIM_JIT_LIBCUDA", "MAXSIM_JIT_LIBNVRTC", "MAXSIM_JIT_KERNEL_DIR"}) {
+    CAPTURE(variable);
+    CHECK(refusal({{variable, longest}}).empty());
+    const std::string sentence = refusal({{variable, longest + "x"}});
+    CHECK(sentence.starts_with(variable + " is \"/xxx"));
+    CHECK(sentence.ends_with(quoted));
+  }
+  CHECK(refusal({{"MAXSIM_JIT_CACHE_DIR", longest + ":" + longest}}).empty());
+  CHECK(refusal({{"MAXSIM_JIT_CACHE_DIR", "/rw:" + longest + "x"}}).ends_with(quoted));
+  CHECK(refusal({}, (longest + "x").c_str()).starts_with("msj_context_options.cache_dir is \"/xxx"));
+  for (const char *variable : {"HOME", "XDG_CACHE_HOME"}) {  // whoever set these did not think of this library
+    const Settings settings = read({{variable, longest + "x"}});
+    CHECK(settings.cache_dir.empty());
+    CHECK(settings.cache_dir_problem.find(std::string(variable) + " is \"/xxx") != std::string::npos);
+    CHECK(settings.cache_dir_problem.size() < 300);
+  }
+}
+
 TEST_CASE("relative layers are made absolute") {
   const std::string here = std::filesystem::current_path().string();
   const Settings settings = read({{"MAXSIM_JIT_CACHE_DIR", "cache:../ro"}});

@@ -92,6 +92,28 @@ class BadOutputTest(CommandTest):
         self.argmax.symlink_to("nowhere/new.npy")
         self.refuse("--argmax", self.argmax, parts=[self.argmax, "there is no directory", "nowhere"])
 
+    def test_a_loop_of_symlinks_stays_and_is_said(self):
+        self.out.symlink_to("other.npy")
+        (self.directory / "other.npy").symlink_to(self.out.name)
+        (self.directory / "self.npy").symlink_to("self.npy")
+        for name in (self.out, self.directory / "self.npy"):
+            self.refuse("--out", name, parts=[name, "Too many levels of symbolic links"])
+
+    def test_an_open_file_is_no_place_for_a_new_one(self):
+        """What a stream was redirected to is that file, whole: not what its name would be replaced by."""
+        log = self.directory / "app.log"
+        (self.directory / "link.npy").symlink_to("/dev/stdout")
+        for name in ("/dev/stdout", "/proc/self/fd/1", "/dev/fd/1", self.directory / "link.npy"):
+            log.write_text("what was there\n")
+            with self.subTest(name=name), open(log, "a") as stream:
+                line = [*self.score, "--out", name, "--json"]
+                result = self.run_command(*line, code=1, stdout=stream)
+                self.assert_sentence(result, name, "stands for an open file", "the name of a new or a regular file is accepted")
+            self.assertEqual(log.read_text(), "what was there\n")
+        with open(self.directory / "deleted.npy", "w") as stream:
+            os.unlink(stream.name)
+            self.refuse("--out", f"/proc/self/fd/{stream.fileno()}", pass_fds=[stream.fileno()], parts=["stands for an open file"])
+
     def test_a_file_that_is_replaced_stays_open_to_the_same_people(self):
         self.out.write_text("old")
         self.out.chmod(0o600)

@@ -206,6 +206,19 @@ class ExportTest(CacheTest):
         self.assertEqual(self.tar.read_text(), "what was there")
         self.assertEqual({path.name for path in self.directory.iterdir()}, {"plain", "cache.tar"})
 
+    def test_what_links_lead_to(self):
+        self.tar.symlink_to("there.tar")
+        self.run_command("cache", "export", self.tar)
+        self.assertTrue(self.tar.is_symlink() and (self.directory / "there.tar").is_file())
+        (self.directory / "loop").symlink_to("loop")
+        self.assert_sentence(self.run_command("cache", "export", self.directory / "loop", code=1), self.directory / "loop",
+                             "can't be written: Too many levels of symbolic links")
+        log = self.directory / "app.log"
+        log.write_text("what was there\n")
+        with open(log, "a") as stream:
+            self.assert_sentence(self.run_command("cache", "export", "/dev/stdout", code=1, stdout=stream), "/dev/stdout",
+                                 "can't be written: /proc/self/fd/1 stands for an open file")
+        self.assertEqual(log.read_text(), "what was there\n")
 
     def make_large(self, megabytes):
         """Cubins, as another library would have made them, so large that writing them takes its time."""

@@ -74,6 +74,11 @@ class DoctorTest(CommandTest):
         checks = self.doctor(MAXSIM_JIT_LIBCUDA=str(plain), MAXSIM_JIT_LIBNVRTC=str(plain))
         self.assert_warning(checks["driver"], [plain], ["MAXSIM_JIT_LIBCUDA"])
         self.assert_warning(checks["nvrtc"], [plain], ["MAXSIM_JIT_LIBNVRTC"])
+        fifo = self.directory / "fifo"  # which nobody will ever write to
+        os.mkfifo(fifo)
+        checks = self.doctor(MAXSIM_JIT_LIBCUDA=str(fifo), MAXSIM_JIT_LIBNVRTC=str(fifo))
+        self.assert_warning(checks["driver"], [f"{fifo}: it is no regular file"], ["MAXSIM_JIT_LIBCUDA"])
+        self.assert_warning(checks["nvrtc"], [f"{fifo}: it is no regular file"], ["MAXSIM_JIT_LIBNVRTC"])
 
     def test_nvrtc_that_compiles(self):
         self.sound_nvrtc()

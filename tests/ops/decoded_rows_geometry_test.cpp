@@ -59,7 +59,7 @@ TEST_CASE("rows decoded in registers are for compute capability 9.0, as far as r
       }
     }
     CHECK(Problem{64, 8}.admitted(path, "sm_90a") >= 2);
-    CHECK(Problem{128, 8}.admitted(path, "sm_90a") == 0);
+    for (const std::int64_t d : {16, 48, 128}) CHECK(Problem{d, 8}.admitted(path, "sm_90a") == 0);
     CHECK(Problem{256, 2}.admitted(path, "sm_90a") == 0);
     CHECK(Problem{128, 2}.admitted(path, "sm_80") == 0);
     CHECK(Problem{128, 2}.admitted(path, "sm_100a") == 0);
@@ -67,6 +67,18 @@ TEST_CASE("rows decoded in registers are for compute capability 9.0, as far as r
   CHECK(Problem{128, 2, 32, 1'000'000}.admitted("hopper_table", "sm_90a") == 0);  // no place for T
   CHECK(Problem{128, 2, 2'000}.admitted("hopper_table", "sm_90a") == 0);
   CHECK(Problem{128, 2, 32, 1'000'000}.admitted("hopper_gather", "sm_90a") >= 2);
+}
+
+TEST_CASE("rows that can't be decoded in registers: the reason names what is too large, or odd") {
+  const auto reason = [](std::int64_t d, std::int64_t nbits) {
+    return tune::admission_problem(Problem{d, nbits}.key(), config_of("hopper_gather", 32, 1, 2, 1, 1),
+                                   Layout::aligned16, cuda::parse_architecture("sm_90a").limits);
+  };
+  CHECK(reason(16, 8) == "a quarter of a row is an odd number of k steps, 1; they are decoded two at a time");
+  CHECK(reason(48, 8) == "a quarter of a row is an odd number of k steps, 3; they are decoded two at a time");
+  CHECK(reason(64, 8) == "");
+  CHECK(reason(128, 8) ==
+        "a quarter of a row is 8 words of bits for 8 k steps, in registers there is place for 4 and 8");
 }
 
 TEST_CASE("admission of rows decoded in registers survives any tunables") {

@@ -167,6 +167,35 @@ TEST_CASE("an archive that can't be written is no file, and a sentence") {
   CHECK(files->left_open() == 0);
 }
 
+TEST_CASE("a failing close: the archive is there and nothing is said, or it is not and a sentence says so") {
+  const Scratch scratch;
+  auto files = std::make_shared<FaultyFiles>();
+  Cache cache(scratch / "root", {}, files);
+  fill(cache);
+  const std::string file = scratch / "out/a.tar";
+  std::filesystem::create_directory(scratch / "out");
+  (void)exported_to(cache, file);
+  const std::string whole = read_file(file);
+  for (const bool existed : {false, true}) {
+    for (int nth = 1;; ++nth) {
+      CAPTURE(nth);
+      std::filesystem::remove(file);
+      if (existed) write_file(file, "old");
+      files->fail(FileCall::close, nth, EIO);
+      const std::string sentence = sentence_of([&] { (void)exported_to(cache, file); });
+      if (files->hits() == 0) break;
+      if (sentence.empty()) {
+        CHECK(read_file(file) == whole);
+      } else {
+        CHECK(sentence == file + " can't be written (on close): Input/output error");
+        CHECK(std::filesystem::exists(file) == existed);
+        if (existed) CHECK(read_file(file) == "old");
+      }
+      CHECK(leftovers(scratch / "out") == 0);
+    }
+  }
+}
+
 TEST_CASE("a link to an archive is followed, in both ways") {
   const Scratch scratch;
   Cache cache(scratch / "root");
@@ -176,6 +205,12 @@ TEST_CASE("a link to an archive is followed, in both ways") {
   CHECK(exported_to(cache, scratch / "link.tar").entries == 1);
   CHECK(std::filesystem::is_symlink(scratch / "link.tar"));
   CHECK(imported_from(cache, scratch / "link.tar").identical == 3);
+  std::filesystem::remove(scratch / "there/real.tar");
+  CHECK(exported_to(cache, scratch / "link.tar").entries == 1);
+  CHECK(std::filesystem::is_regular_file(std::filesystem::symlink_status(scratch / "there/real.tar")));
+  REQUIRE(::symlink("loop", (scratch / "loop").c_str()) == 0);
+  CHECK(sentence_of([&] { exported_to(cache, scratch / "loop"); }) ==
+        scratch / "loop" + " can't be written: Too many levels of symbolic links");
 }
 
 TEST_CASE("members that have no place in a cache are refused, each by its name; the others are taken") {
@@ -237,6 +272,31 @@ TEST_CASE("members that have no place in a cache are refused, each by its name; 
   CHECK(files_of(scratch / "root") == std::vector<std::string>{cubin_path('a'), kEntry});
   CHECK(files_of(scratch.path()).size() == 4);  // with the archive and the target: nothing beside the root
   CHECK(read_file(target) == "untouched");
+}
+
+TEST_CASE("names that no file can have are refused, and told by their beginning") {
+  const Scratch scratch;
+  const std::string name(100'000, 'n');
+  const std::string entry = "v1/gpu/autotune/op/" + name + ".json";
+  write_file(scratch / "a.tar", tar_of({{"x", 'x', pax("path", entry)},
+                                        {"short", '0', "entry"},
+                                        {"x", 'x', pax("path", name)},
+                                        {"short", '2'},
+                                        {"x", 'x', pax("path", "v1/gpu/autotune/op/" + name.substr(0, 251) + ".json")},
+                                        {"short", '0', "entry"},
+                                        {kEntry, '0', "entry"}}));
+  Cache cache(scratch / "root");
+  const Imported imported = imported_from(cache, scratch / "a.tar");
+  CHECK(imported.entries == 1);
+  REQUIRE(imported.refused.size() == 3);
+  for (const auto &refused : imported.refused) {
+    CHECK(refused.path.size() < 120);
+    CHECK(is_in("nnn…", refused.path));
+  }
+  CHECK(is_in("(100024 bytes)", imported.refused[0].path));
+  CHECK(imported.refused[0].problem == "is no name for a cache file");
+  CHECK(imported.refused[1].problem == "is a symbolic link, not a file");
+  CHECK(imported.refused[2].problem == "is no name for a cache file");
 }
 
 TEST_CASE("a valid file that is there stays; an invalid one is replaced, and an obsolete one by one that is not") {

@@ -226,6 +226,18 @@ TEST_CASE("no flipped bit makes it read beyond the archive, and one of a header 
   }
 }
 
+TEST_CASE("an archive that ends with what belongs to a member is cut off") {
+  const std::string member = tar_member({"v1/x"});
+  const std::string global = tar_member({"g", 'g', pax("comment", "of all that follow")});
+  for (const auto &[type, contents] : std::map<char, std::string>{
+           {'L', "a name"}, {'K', "a link's target"}, {'g', pax("comment", "1")}, {'x', pax("path", "v1/y")}}) {
+    const std::string header = tar_member({"h", type, contents});
+    check_refused(member + header + tar_end(), "is cut off: no member follows the tar header at byte 512");
+    check_refused(global + header + header + tar_end(), "is cut off: no member follows the tar header at byte 0");
+    CHECK(problem_of(global + header + member + tar_end()) == "");
+  }
+}
+
 TEST_CASE("zeros where a header belongs are damage, not the end") {
   const std::string one = tar_member({.name = "a", .contents = "1"});
   const std::string lost(kTarBlock, '\0');

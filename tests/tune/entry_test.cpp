@@ -2,10 +2,12 @@
 
 #include <doctest/doctest.h>
 
+#include <functional>
 #include <nlohmann/json.hpp>
 
 #include "base/hash.h"
 #include "toy_op.h"
+#include "tune/space.h"
 
 using namespace msj;
 using namespace msj::testing;
@@ -211,6 +213,31 @@ TEST_CASE("entry: what is refused is told in our own words, a size of 2^63 as it
   auto json = Json::parse(text());
   json["sizes"].front() = 9223372036854775808U;
   CHECK(refusal(resealed(json)) == "\"" + json["sizes"].begin().key() + "\" is 9223372036854775808");
+}
+
+TEST_CASE("entry: text of an entry is quoted by its beginning") {
+  const std::string endless(100'000, 'x');
+  const auto changed = [&](const std::function<void(Json &)> &change) {
+    auto json = Json::parse(text());
+    change(json);
+    return resealed(std::move(json));
+  };
+  for (const std::string &bad : {changed([&](Json &json) { json["schema"] = endless; }),
+                                 changed([&](Json &json) { json["environment"] = endless; }),
+                                 changed([&](Json &json) { json["key"]["op"] = endless; }),
+                                 changed([&](Json &json) { json["key"]["bucket"][endless] = 1; }),
+                                 changed([&](Json &json) { json["sizes"][endless] = -1; }),
+                                 changed([&](Json &json) { json["sizes"][endless] = "1"; })}) {
+    const std::string why = refusal(bad);
+    CAPTURE(why);
+    CHECK(why.find("xxx… (") != std::string::npos);
+    CHECK(why.size() < 500);
+  }
+  TileConfig config = toy_config("simple", 64, 2);
+  config.tunables[endless] = 1;
+  CHECK(tune::admission_problem(toy_key(), config, Layout::any, h200_limits()).size() < 300);
+  config.path = endless;
+  CHECK(tune::admission_problem(toy_key(), config, Layout::any, h200_limits()).size() < 300);
 }
 
 TEST_CASE("entry: a number that no int can hold wraps around to no tunable") {

@@ -226,6 +226,10 @@ TEST_CASE("tuner: ahead of time, the default and every distinct shipped pair of 
   // A GPU that no entry is of is most likely misspelt.
   REQUIRE(tuning.warnings().size() == 1);
   CHECK(tuning.warnings()[0].find("no entry is shipped for a GPU 'H100' of sm_90a") != std::string::npos);
+  CHECK(configs("sm_90a", std::string(6000, 'x').c_str()) == std::vector{kDefault});
+  REQUIRE(tuning.warnings().size() == 2);
+  CHECK(tuning.warnings()[1].find("xxx… (6000 bytes)' of sm_90a") != std::string::npos);
+  CHECK(tuning.warnings()[1].size() < 300);
 }
 
 TEST_CASE("tuner: a damaged entry is swept again and replaced, with one warning") {
