@@ -226,6 +226,12 @@ TEST_CASE("tuner: ahead of time, the default and every distinct shipped pair of 
   // A GPU that no entry is of is most likely misspelt.
   REQUIRE(tuning.warnings().size() == 1);
   CHECK(tuning.warnings()[0].find("no entry is shipped for a GPU 'H100' of sm_90a") != std::string::npos);
+  // Who calls with "off" has no use for the others.
+  options.tune = TuneMode::off;
+  Tuning off(options);
+  const auto only = off.tuner.ahead_of_time(toy_key(), cuda::parse_architecture("sm_90a"), "");
+  REQUIRE(only.size() == 1);
+  CHECK(only.front().config == kDefault);
 }
 
 TEST_CASE("tuner: a damaged entry is swept again and replaced, with one warning") {
