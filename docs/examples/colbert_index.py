@@ -1,6 +1,6 @@
 """ColBERT's index, a folder of .pt files, as a folder of .npy files that `maxsim-jit score --index` reads.
 
-    python3 colbert_index.py COLBERT_INDEX NEW_FOLDER
+    python3 docs/examples/colbert_index.py COLBERT_INDEX NEW_FOLDER
 
 Needs torch and NumPy. Codes and residuals are copied chunk by chunk, so memory for one chunk is enough. ColBERT's
 search scores rows of length 1: pass --normalize to `score`.
@@ -10,8 +10,14 @@ import pathlib
 import shutil
 import sys
 
-import numpy
-import torch
+if __name__ == "__main__" and len(sys.argv) != 3:
+    sys.exit(__doc__)
+
+try:
+    import numpy
+    import torch
+except ImportError as error:
+    sys.exit(f"colbert_index.py: {sys.executable} has no {error.name}; install it there, or use a python3 that has it")
 
 
 def load(file):
@@ -33,6 +39,4 @@ def convert(source, target):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 3:
-        sys.exit(__doc__)
     convert(pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]))

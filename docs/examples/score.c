@@ -1,6 +1,7 @@
 /* MaxSim scores from C11: one query against three documents, on the first GPU, or on the CPU where there is none.
  *
- *     cc -std=c11 score.c $(pkg-config --cflags --libs maxsim_jit) -o score
+ *     export PKG_CONFIG_PATH=PREFIX/lib/pkgconfig LD_LIBRARY_PATH=PREFIX/lib
+ *     cc -std=c11 docs/examples/score.c $(pkg-config --cflags --libs maxsim_jit) -o build/score
  */
 #include <maxsim_jit/maxsim_jit.h>
 #include <stdio.h>

@@ -1,7 +1,8 @@
 // MaxSim scores from C++17: one query against three documents of different lengths, on the first GPU, or on the CPU
 // where there is none.
 //
-//     c++ -std=c++17 score.cpp $(pkg-config --cflags --libs maxsim_jit) -o score
+//     export PKG_CONFIG_PATH=PREFIX/lib/pkgconfig LD_LIBRARY_PATH=PREFIX/lib
+//     c++ -std=c++17 docs/examples/score.cpp $(pkg-config --cflags --libs maxsim_jit) -o build/score
 #include <cstdint>
 #include <cstdio>
 #include <exception>

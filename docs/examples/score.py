@@ -1,7 +1,9 @@
 """MaxSim scores from Python, with ctypes and NumPy alone: one query against three documents of different lengths, on
 the first GPU, or on the CPU where there is none.
 
-    python3 score.py [libmaxsim_jit.so.0]
+    /usr/bin/python3 docs/examples/score.py build/release/src/libmaxsim_jit.so.0
+
+Any python3 with NumPy will do; without an argument the library is looked for where the system looks.
 """
 import ctypes
 import sys

@@ -148,7 +148,7 @@ enum {
   MSJ_RESIDUAL_FORWARD_CODES = 1,          /* [N] int32 */
   MSJ_RESIDUAL_FORWARD_RESIDUALS = 2,      /* [N, P] uint8 */
   MSJ_RESIDUAL_FORWARD_D_STARTS = 3,       /* [Nd] int64, first token */
-  MSJ_RESIDUAL_FORWARD_D_LENGTHS = 4,      /* [Nd] int32 */
+  MSJ_RESIDUAL_FORWARD_D_LENGTHS = 4,      /* [Nd] int32; below 0, unlike in other ops, the score is NaN */
   MSJ_RESIDUAL_FORWARD_CENTROIDS = 5,      /* [K, d] MSJ_BF16, MSJ_F16 or MSJ_F32, not necessarily Q's */
   MSJ_RESIDUAL_FORWARD_BUCKET_WEIGHTS = 6, /* [2^nbits] dtype of the centroids */
   MSJ_RESIDUAL_FORWARD_Q_MASK = 7,         /* [Nq, Lq], as in dense_forward; optional: feature q_mask */

@@ -593,7 +593,7 @@ struct ResidualForward {
   Tensor codes{};           // [N] i32
   Tensor residuals{};       // [N, ceil(d * nbits / 8)] u8
   Tensor d_starts{};        // [Nd] i64
-  Tensor d_lengths{};       // [Nd] i32
+  Tensor d_lengths{};       // [Nd] i32; below 0 the score is NaN
   Tensor centroids{};       // [K, d] bf16, f16 or f32, not necessarily q's
   Tensor bucket_weights{};  // [2^nbits] dtype of centroids; nbits 1, 2, 4 or 8
   Tensor scores{};          // [Nq, Nd] f32, result

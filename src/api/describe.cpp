@@ -62,6 +62,7 @@ Json features(const OpSpec &op) {
     if (feature.source == FeatureSpec::Source::flag) {
       row["source"] = "flag";
       row["flag"] = feature.flag;
+      row["doc"] = feature.doc;
     } else {
       row["source"] = feature.source == FeatureSpec::Source::presence ? "presence" : "rank";
       row["operand"] = op.operands[static_cast<std::size_t>(feature.operand)].name;
@@ -103,7 +104,8 @@ Json one_op(const OpSpec &op) {
                               {"default", param.default_int},
                               {"min", param.min_int},
                               {"max", param.max_int},
-                              {"values", std::move(values)}});
+                              {"values", std::move(values)},
+                              {"doc", param.doc}});
     if (param.size >= 0) json["params"].back()["size"] = op.sizes[static_cast<std::size_t>(param.size)].name;
   }
   for (const OperandSpec &operand : op.operands) {

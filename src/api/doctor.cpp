@@ -42,8 +42,8 @@ std::vector<cuda::Architecture> check_driver(ops::Pipeline &pipeline, Json &chec
   } catch (const Error &error) {
     checks.push_back(
         check("driver", "warning", error.what(),
-              "install NVIDIA's driver, or set MAXSIM_JIT_LIBCUDA to libcuda.so.1; without it `warm --arch` "
-              "and MSJ_DEVICE_CPU still work"));
+              "install NVIDIA's driver, or set MAXSIM_JIT_LIBCUDA to libcuda.so.1; without it `warm --arch`, "
+              "`score --device cpu` and MSJ_DEVICE_CPU still work"));
   }
   return architectures;
 }

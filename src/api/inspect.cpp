@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <tuple>
 
 #include "api/documents.h"
 #include "api/file_checks.h"
@@ -51,10 +52,10 @@ std::string inspect_entries(ops::Pipeline &pipeline, std::string_view op, std::s
     add_entry(entries, file.text, "tuned", op, arch);
   }
   for (const auto &[name, text] : tune::shipped_entries()) add_entry(entries, std::string(text), "shipped", op, arch);
+  // As values, so that sizes are in the order of numbers, and "more", a text, is behind them.
   std::stable_sort(entries.begin(), entries.end(), [](const Json &a, const Json &b) {
     const auto order = [](const Json &entry) {
-      return std::make_tuple(entry["op"].dump(), entry["environment"].dump(), entry["bucket"].dump(),
-                             entry["dtypes"].dump());
+      return std::tie(entry.at("op"), entry.at("environment"), entry.at("bucket"), entry.at("dtypes"));
     };
     return order(a) < order(b);
   });

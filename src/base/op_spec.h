@@ -118,6 +118,7 @@ struct FeatureSpec {
   enum class Source : std::uint8_t { presence, flag, rank } source;
   int operand = -1;  // its presence; or its full rank, of one that may be single
   std::uint64_t flag = 0;
+  std::string_view doc = {};  // of a flag, one line for help texts
 };
 
 struct NamedValue {
@@ -134,6 +135,7 @@ struct ParamSpec {
   std::int64_t max_int = 0;
   std::span<const NamedValue> values = {};  // what the command calls them; empty: numbers
   int size = -1;                            // the size that it gives, of which no operand tells; -1: none
+  std::string_view doc = {};                // one line for help texts
 };
 
 // What a device or an architecture offers to a config.

@@ -87,11 +87,12 @@ int run_inspect(const InspectOptions &options, const std::vector<OpInfo> &ops, C
 
 Command add_inspect(CLI::App &app, const std::vector<OpInfo> &ops, Console &console) {
   auto options = std::make_shared<InspectOptions>();
-  CLI::App *command = app.add_subcommand("inspect", "Show autotune entries and compiled specializations, as JSON");
+  CLI::App *command =
+      app.add_subcommand("inspect", "Show autotune entries, shipped ones too, or compiled specializations, as JSON");
   command->add_option("--op", options->op, "only this op");
   command->add_option("--arch", options->arch, "only this architecture, as in sm_90a");
   command->add_flag("--cubins", options->cubins, "compiled specializations instead of autotune entries");
-  auto *table = command->add_flag("--table", options->table, "a table for people");
+  auto *table = command->add_flag("--table", options->table, "a table for people: one line each");
   command->add_flag("--json", options->json, "one JSON object on stdout (maxsim-jit/inspect/1): the default")
       ->excludes(table);
   return {command, [options, &ops, &console] { return run_inspect(*options, ops, console); }};

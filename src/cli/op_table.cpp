@@ -74,6 +74,7 @@ FeatureInfo parse_feature(const json &value) {
     feature.source = source == "rank" ? FeatureInfo::Source::rank : FeatureInfo::Source::presence;
     feature.operand = value.at("operand");
   }
+  feature.doc = value.value("doc", "");
   return feature;
 }
 
@@ -83,12 +84,14 @@ ParamInfo parse_param(const json &value) {
   param.id = value.at("id");
   param.is_double = value.at("kind") == "double";
   if (!param.is_double) {
+    param.default_int = value.value("default", std::int64_t{0});
     param.min = value.at("min");
     param.max = value.at("max");
   }
   const json values = value.value("values", json::object());
   for (const auto &[name, number] : values.items()) param.values.push_back({name, number});
   param.size = value.value("size", "");
+  param.doc = value.value("doc", "");
   return param;
 }
 

@@ -51,6 +51,7 @@ struct FeatureInfo {
   Source source = Source::flag;
   std::string operand;  // of presence and rank
   std::uint64_t flag = 0;
+  std::string doc;
 };
 
 struct ValueName {
@@ -62,10 +63,12 @@ struct ParamInfo {
   std::string name;  // "empty_doc"
   std::int32_t id = 0;
   bool is_double = false;
+  std::int64_t default_int = 0;
   std::int64_t min = 0;
   std::int64_t max = 0;
   std::vector<ValueName> values;  // named; empty: numbers
   std::string size;               // that it gives; "": none
+  std::string doc;
 };
 
 // Bit f is feature f of the op.

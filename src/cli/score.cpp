@@ -282,14 +282,40 @@ std::string operand_help(const OperandInfo &operand, std::span<const OpInfo> ops
   return having.size() == ops.size() ? text : fmt::format("{} ({})", text, fmt::join(having, ", "));
 }
 
-// One line for each op: "  dense_forward  --q --d [--q-mask --d-mask …]".
+// "zero (default), neginf: what a document without an active token scores"
+std::string param_help(const ParamInfo &param) {
+  std::string text = accepted_values(param);
+  const auto initial = std::ranges::find(param.values, param.default_int, &ValueName::value);
+  if (initial != param.values.end()) {
+    std::vector<std::string> named;
+    for (const ValueName &value : param.values) {
+      named.push_back(value.name + (value.name == initial->name ? " (default)" : ""));
+    }
+    text = fmt::format("{}", fmt::join(named, ", "));
+  }
+  return param.doc.empty() ? text : fmt::format("{}: {}", text, param.doc);
+}
+
+// "--q --d [--q-mask --d-mask …]"; what an index has in place of its files: "--q (--index [--candidates] | --codes …)
+// […]".
+std::string op_help(const OpInfo &op) {
+  std::vector<std::string> needed;
+  std::vector<std::string> of_index;
+  for (const std::string &option : options_of(op, true)) {
+    const auto is_option = [&](const OperandInfo &operand) { return option_name(operand.name) == option; };
+    const auto operand = std::ranges::find_if(op.operands, is_option);
+    (takes_index(op) && is_of_index(operand->name) ? of_index : needed).push_back(option);
+  }
+  if (!of_index.empty()) needed.push_back(fmt::format("(--index [--candidates] | {})", fmt::join(of_index, " ")));
+  std::vector<std::string> others = options_of(op, false);
+  std::erase_if(others, [](const std::string &option) { return option == "--index" || option == "--candidates"; });
+  return fmt::format("{} [{}]", fmt::join(needed, " "), fmt::join(others, " "));
+}
+
 std::string ops_help(std::span<const OpInfo> ops) {
   std::vector<std::vector<std::string>> rows;
-  for (const OpInfo &op : ops) {
-    rows.push_back({"  " + op.name, fmt::format("{} [{}]", fmt::join(options_of(op, true), " "),
-                                                fmt::join(options_of(op, false), " "))});
-  }
-  return "What each op takes [or may]:\n" + table(rows);
+  for (const OpInfo &op : ops) rows.push_back({"  " + op.name, op_help(op)});
+  return "What each op takes (one | or the other) [or may]:\n" + table(rows);
 }
 
 void add_op_options(CLI::App &command, ScoreOptions &options, const OpInfo &op, std::span<const OpInfo> ops) {
@@ -304,11 +330,13 @@ void add_op_options(CLI::App &command, ScoreOptions &options, const OpInfo &op, 
   for (const FeatureInfo &feature : op.features) {
     const std::string option = option_name(feature.name);
     if (feature.source != FeatureInfo::Source::flag || !is_new(option)) continue;
-    command.add_flag(option, options.flags[feature.name], "the feature of this name");
+    command.add_flag(option, options.flags[feature.name], feature.doc);
   }
   for (const ParamInfo &param : op.params) {
     const std::string option = option_name(param.name);
-    if (is_new(option)) command.add_option(option, options.params[param.name], accepted_values(param));
+    if (!is_new(option)) continue;
+    command.add_option(option, options.params[param.name], param_help(param))
+        ->type_name(param.values.empty() ? "NUMBER" : "VALUE");
   }
   if (takes_index(op) && is_new("--index")) {
     command.add_option("--index", options.index, fmt::format("an index of fast-plaid or next-plaid ({})", op.name))

@@ -1,5 +1,7 @@
 #include "jit/specializer.h"
 
+#include <fmt/ranges.h>
+
 #include <chrono>
 #include <nlohmann/json.hpp>
 
@@ -51,7 +53,7 @@ std::shared_ptr<const Cubin> Specializer::cubin_of_file(const std::string &file,
   const std::string key = json.dump();
   return get(key, [&]() -> Unit {
     const std::string &source = sources_.expanded(file);
-    return {source, name_of(source, architecture), key, file, architecture};
+    return {source, name_of(source, architecture), key, file, file, architecture};
   });
 }
 
@@ -100,8 +102,10 @@ void Specializer::say_note(const Specialization &specialization) {
 Specializer::Unit Specializer::unit_of(const Specialization &specialization) {
   std::string source = translation_unit(specialization, sources_);
   std::string hash = name_of(source, specialization.architecture);
-  return {std::move(source), std::move(hash), specialization.key(), file_name(specialization),
-          specialization.architecture};
+  std::string what = fmt::format("{} ({}), features [{}],", specialization.op->name, specialization.config.path,
+                                 fmt::join(feature_names(*specialization.op, specialization.features), ", "));
+  return {std::move(source),         std::move(hash), specialization.key(),
+          file_name(specialization), std::move(what), specialization.architecture};
 }
 
 std::shared_ptr<const Cubin> Specializer::load_or_compile(const Unit &unit, bool trust_disk) {
@@ -114,7 +118,10 @@ std::shared_ptr<const Cubin> Specializer::load_or_compile(const Unit &unit, bool
     if (auto cached = from_disk(unit.hash, unit.key)) return cached;
   }
   const auto nvrtc = nvrtc_.get();
+  const auto start = std::chrono::steady_clock::now();
   auto result = nvrtc->compile(unit.source, unit.name, unit.architecture, compile_options(), counters_);
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  log_.info(fmt::format("compiled {} for {} in {:.2f} s", unit.what, unit.architecture.name, seconds.count()));
   if (!result.log.empty()) log_.debug(result.log);
   store_.save({unit.hash, unit.key, provenance_json(nvrtc->version(), hash_of_file(unit.name)), result.cubin});
   return std::make_shared<const Cubin>(Cubin{unit.hash, std::move(result.cubin), std::move(result.log)});

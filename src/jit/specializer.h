@@ -52,6 +52,7 @@ class Specializer {
     std::string hash;
     std::string key;   // in memory, and in the header of its file
     std::string name;  // NVRTC's for it
+    std::string what;  // for the log: op, path and features
     cuda::Architecture architecture;
   };
   [[nodiscard]] Unit unit_of(const Specialization &specialization);

@@ -49,7 +49,7 @@ constexpr std::array<OperandSpec, MSJ_DENSE_FORWARD_OPERANDS> kOperands = {{
 constexpr std::array<FeatureSpec, 4> kFeatures = {{
     {"q_mask", FeatureSpec::Source::presence, MSJ_DENSE_FORWARD_Q_MASK},
     {"d_mask", FeatureSpec::Source::presence, MSJ_DENSE_FORWARD_D_MASK},
-    {"normalize", FeatureSpec::Source::flag, -1, MSJ_FLAG_NORMALIZE},
+    {"normalize", FeatureSpec::Source::flag, -1, MSJ_FLAG_NORMALIZE, kNormalizeDoc},
     {"save_argmax", FeatureSpec::Source::presence, MSJ_DENSE_FORWARD_ARGMAX},
 }};
 static_assert(valid(kOperands, kFeatures));

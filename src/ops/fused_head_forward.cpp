@@ -67,7 +67,7 @@ constexpr std::array<FeatureSpec, 5> kFeatures = {{
     {"bias", FeatureSpec::Source::presence, MSJ_FUSED_HEAD_FORWARD_BIAS},
     {"q_mask", FeatureSpec::Source::presence, MSJ_FUSED_HEAD_FORWARD_Q_MASK},
     {"d_mask", FeatureSpec::Source::presence, MSJ_FUSED_HEAD_FORWARD_D_MASK},
-    {"normalize", FeatureSpec::Source::flag, -1, MSJ_FLAG_NORMALIZE},
+    {"normalize", FeatureSpec::Source::flag, -1, MSJ_FLAG_NORMALIZE, kNormalizeDoc},
     {"save_argmax", FeatureSpec::Source::presence, MSJ_FUSED_HEAD_FORWARD_ARGMAX},
 }};
 static_assert(valid(kOperands, kFeatures));

@@ -78,7 +78,7 @@ constexpr std::array<FeatureSpec, 4> kFeatures = {{
     {"q_mask", FeatureSpec::Source::presence, MSJ_RESIDUAL_FORWARD_Q_MASK},
     {"normalize", FeatureSpec::Source::presence, MSJ_RESIDUAL_FORWARD_D_INV_NORMS},
     {"save_argmax", FeatureSpec::Source::presence, MSJ_RESIDUAL_FORWARD_ARGMAX},
-    {"lsb_first", FeatureSpec::Source::flag, -1, MSJ_FLAG_LSB_FIRST},
+    {"lsb_first", FeatureSpec::Source::flag, -1, MSJ_FLAG_LSB_FIRST, kLsbFirstDoc},
 }};
 static_assert(valid(kOperands, kFeatures));
 
@@ -89,7 +89,9 @@ constexpr std::array<ParamSpec, 2> kParams = {{kEmptyDoc,
                                                 .default_int = kTypicalTokens,
                                                 .min_int = 0,
                                                 .max_int = kMaxTokens,
-                                                .size = Ld}}};
+                                                .size = Ld,
+                                                .doc = "about how long documents are, for the choice of a "
+                                                       "config alone"}}};
 
 double multiply_adds(const Sizes &sizes) {
   return static_cast<double>(sizes[Nq]) * static_cast<double>(sizes[Nd]) * static_cast<double>(sizes[Lq]) *

@@ -51,7 +51,7 @@ constexpr std::array<OperandSpec, MSJ_RESIDUAL_NORMS_OPERANDS> kOperands = {{
 }};
 
 constexpr std::array<FeatureSpec, 1> kFeatures = {{
-    {"lsb_first", FeatureSpec::Source::flag, -1, MSJ_FLAG_LSB_FIRST},
+    {"lsb_first", FeatureSpec::Source::flag, -1, MSJ_FLAG_LSB_FIRST, kLsbFirstDoc},
 }};
 static_assert(valid(kOperands, kFeatures));
 

@@ -31,6 +31,12 @@ constexpr DtypeRule like(int leader, std::span<const DType> others = {}) {
   return {DtypeRule::Kind::follows, DType::bf16, others, leader};
 }
 
+// Of flags: true of each op that has one.
+inline constexpr std::string_view kNormalizeDoc =
+    "scale every token to length 1; of the fused head, every projected token; of residual documents, every decoded "
+    "token, not the query's";
+inline constexpr std::string_view kLsbFirstDoc = "the bits of each byte of residuals are in the other order";
+
 inline constexpr std::array<NamedValue, 2> kEmptyDocValues = {
     {{"zero", MSJ_EMPTY_DOC_ZERO}, {"neginf", MSJ_EMPTY_DOC_NEG_INF}}};
 inline constexpr ParamSpec kEmptyDoc = {.name = "empty_doc",
@@ -39,6 +45,7 @@ inline constexpr ParamSpec kEmptyDoc = {.name = "empty_doc",
                                         .default_int = MSJ_EMPTY_DOC_ZERO,
                                         .min_int = MSJ_EMPTY_DOC_ZERO,
                                         .max_int = MSJ_EMPTY_DOC_NEG_INF,
-                                        .values = kEmptyDocValues};
+                                        .values = kEmptyDocValues,
+                                        .doc = "what a document without an active token scores"};
 
 }  // namespace msj::ops

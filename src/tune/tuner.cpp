@@ -299,6 +299,7 @@ void Tuner::report(std::int64_t done, std::int64_t total) {
 std::vector<ConfigPair> Tuner::ahead_of_time(const AutotuneKey &key, const cuda::Architecture &architecture,
                                              std::string_view gpu) {
   std::vector<ConfigPair> pairs = {default_configs(space(key.op()), key, architecture.limits)};
+  if (parts_.settings.tune == TuneMode::off) return pairs;  // as a call would: no entry is looked up
   bool is_known = gpu.empty();
   for (const auto &[name, text] : shipped_entries(parts_.configs)) {
     const std::string_view below = std::string_view(name).substr(kShipped.size());

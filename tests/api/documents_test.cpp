@@ -98,6 +98,14 @@ TEST_CASE("inspect: entries and cubins, in a stable order, filtered") {
     CHECK(entry["timings"].size() >= 12);
   }
   CHECK(inspect(session) == json);
+  std::vector<Json> counts;  // of queries, of the entries of one op and GPU: 1, 8, 64, "more"
+  for (const Json &entry : json["entries"]) {
+    if (entry["op"] == "dense_forward" && entry["source"] == "shipped") counts.push_back(entry["bucket"]["Nq"]);
+  }
+  REQUIRE(counts.size() > 2);
+  CHECK(std::is_sorted(counts.begin(), counts.end()));
+  CHECK(counts.front() == 1);
+  CHECK(counts.back() == "more");
   CHECK(tuned_entries(inspect(session, "dense_forward", "sm_90a")) == own_dtypes(op).size());
   CHECK(tuned_entries(inspect(session, nullptr, "sm_90")) == own_dtypes(op).size());  // the same target
   CHECK(tuned_entries(inspect(session, nullptr, "sm_80")) == 0);

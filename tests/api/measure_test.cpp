@@ -113,7 +113,7 @@ TEST_CASE("ceilings are measured where the options ask for them, and their cubin
     CHECK(json["ceilings"].contains(timed_too));
   REQUIRE(measuring);
   CHECK(measuring->least_rounds == 40);
-  CHECK(measuring->launched.path == json["config"]["path"]);
+  CHECK(json["config"]["path"] == measuring->launched.path);
 
   char *text = nullptr;
   REQUIRE(msj_cache(session.get(), MSJ_CACHE_VERIFY, &text) == MSJ_OK);

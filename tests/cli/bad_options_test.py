@@ -207,7 +207,7 @@ class BadOptionsTest(CommandTest):
     def test_each_op_has_a_line_in_the_help(self):
         text = self.run_command("score", "--help").stdout
         self.assertRegex(text, r"\n  dense_forward +--q --d \[--q-mask .*--argmax --normalize --empty-doc\]\n")
-        self.assertRegex(text, r"\n  residual_forward +--q --codes .*--index --candidates.*\]\n")
+        self.assertRegex(text, r"\n  residual_forward +--q \(--index \[--candidates\] \| --codes [^\[]*--bucket-weights\) \[--q-mask .*\]\n")
 
     def test_a_gpu_that_no_entry_is_of_is_said(self):
         result = self.run_command(*WARM, "--gpu", "NVIDIA H2000", code=0)

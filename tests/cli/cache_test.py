@@ -359,7 +359,16 @@ class PruneTest(CacheTest):
         self.assertTrue(self.manifest.exists())
         self.warm(self.cache, 0)
         again = self.run_command("cache", "prune").stdout
-        self.assertRegex(again, r"^removed files: 0; bytes: (\d+) before, \1 now\n$")
+        self.assertRegex(again, r"^removed files: 0, idle locks: 0; bytes: (\d+) before, \1 now\n$")
+
+    def test_idle_locks_are_counted_and_other_files_named(self):
+        self.fill()
+        damaged = next(self.cache.rglob("*.cubin"))
+        damaged.write_bytes(b"no cubin")
+        locks = sum("locks" in path.parts for path in CACHED)
+        text = self.run_command("cache", "prune").stdout
+        self.assertRegex(text, rf"^{re.escape(str(damaged))}: removed: [^\n]+\n"
+                               rf"removed files: 1, idle locks: {locks}; bytes: \d+ before, \d+ now\n$")
 
     def test_what_is_somebody_elses_stays_and_is_said(self):
         self.fill()

@@ -97,5 +97,6 @@ class CommandTest(unittest.TestCase):
 def main(usage):
     if len(sys.argv) < 3:
         sys.exit(usage)
-    Here.command, Here.source = sys.argv[1], pathlib.Path(sys.argv[2])
+    # Tests run it in other directories than this.
+    Here.command, Here.source = os.path.abspath(sys.argv[1]), pathlib.Path(sys.argv[2]).absolute()
     unittest.main(argv=[sys.argv[0], *sys.argv[3:]])

@@ -57,7 +57,7 @@ class DoctorTest(CommandTest):
 
     def test_no_driver(self):
         self.assert_warning(self.doctor(**NO_DRIVER)["driver"], ["/nowhere/libcuda.so.1"],
-                            ["install NVIDIA's driver", "MAXSIM_JIT_LIBCUDA", "warm --arch", "MSJ_DEVICE_CPU"])
+                            ["install NVIDIA's driver", "MAXSIM_JIT_LIBCUDA", "warm --arch", "score --device cpu", "MSJ_DEVICE_CPU"])
 
     def test_no_nvrtc(self):
         self.assert_warning(self.doctor(**NO_NVRTC)["nvrtc"], ["/nowhere/libnvrtc.so"],

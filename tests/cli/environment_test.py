@@ -156,6 +156,7 @@ class HomeTest(Surroundings):
                 root = self.directory / f"{level}{len(flags)}"
                 result = self.run_command(*flags, *WARM, environment={"MAXSIM_JIT_CACHE_DIR": str(root), "MAXSIM_JIT_LOG": level})
                 self.assertEqual("cache: kept cubin " in result.stderr, expected, result.stderr)
+                self.assertRegex(result.stderr, r"maxsim-jit: compiled dense_forward \(\w+\), features \[.*\], for sm_\w+ in \d")
 
     def test_people_are_told_once(self):
         line = [word for word in WARM if word != "--json"]

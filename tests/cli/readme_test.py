@@ -6,6 +6,7 @@ command of them needs a GPU; what a GPU prints is in blocks of another mark.
 
 usage: readme_test.py MAXSIM_JIT SOURCE_DIR [unittest arguments]
 """
+import json
 import re
 import shlex
 import shutil
@@ -42,6 +43,11 @@ class ReadmeTest(CommandTest):
         data = self.place / "tests" / "data"
         shutil.copytree(Here.source / "tests" / "data", data)
 
+    def need_nvrtc(self):
+        checks = self.run_command("doctor").stdout
+        if not re.search(r"(?m)^ok +nvrtc", checks):
+            self.skipTest("no NVRTC here: " + checks)
+
     def data_files(self):
         return set((self.directory / "checkout" / "tests" / "data").rglob("*"))
 
@@ -57,9 +63,7 @@ class ReadmeTest(CommandTest):
         pairs = list(sessions((Here.source / "README.md").read_text()))
         used = {shlex.split(line)[1] for line, _ in pairs if line.startswith("maxsim-jit")}
         self.assertEqual(used, {"warm", "inspect", "cache", "doctor", "score", "bench"})
-        checks = self.run_command("doctor").stdout
-        if not re.search(r"(?m)^ok +nvrtc", checks):
-            self.skipTest("no NVRTC here: " + checks)
+        self.need_nvrtc()
         before = self.data_files()
         for line, shown in pairs:
             with self.subTest(line):
@@ -73,6 +77,15 @@ class ReadmeTest(CommandTest):
         ignored = (Here.source / ".gitignore").read_text().splitlines()
         for made in self.data_files() - before:  # a checkout stays clean
             self.assertIn(f"/{made.relative_to(self.directory / 'checkout')}", ignored)
+
+    def test_manifest(self):
+        (block,) = re.findall(r"^```json\n(.*?)^```$", (Here.source / "README.md").read_text(), re.M | re.S)
+        manifest = self.directory / "manifest.json"
+        manifest.write_text(block)
+        line = ["warm", "--manifest", manifest, "--arch", "sm_90a", "--json"]
+        self.need_nvrtc()
+        warmed = json.loads(self.run_command(*line, environment={"MAXSIM_JIT_TUNE": "off"}).stdout)
+        self.assertEqual((warmed["prepared"], warmed["counters"]["nvrtc_invocations"]), (3, 3))
 
     def test_a_session_that_prints_something_else_is_noticed(self):
         shown = "prepared 16 of 16 feature sets in 1.00 s: 16 compiled\n…\nfiles: 16, …\n"

@@ -1,5 +1,5 @@
 """docs/examples/colbert_index.py on an index as ColBERT lays one out, in two chunks: the scores are those of the index
-that it was made from. Skipped (77) where there is no torch.
+that it was made from; and what the script says without them. The first is skipped (77) where there is no torch.
 
 usage: colbert_test.py MAXSIM_JIT SOURCE_DIR [unittest arguments]
 """
@@ -14,8 +14,7 @@ try:
     import numpy
     import torch
 except ImportError:
-    print(f"skipped: {sys.executable} has no torch or no NumPy")
-    sys.exit(77)
+    torch = None
 
 COMMAND = SOURCE = None
 
@@ -39,6 +38,23 @@ def write_colbert_index(fixture, folder):
     (folder / "metadata.json").write_text(json.dumps({"config": {"nbits": nbits, "dim": 128}, "num_chunks": 2}))
 
 
+class Said(unittest.TestCase):
+    def run_script(self, *words):
+        # -S: without site-packages, so without torch.
+        return subprocess.run([sys.executable, "-S", SOURCE / "docs/examples/colbert_index.py", *words], capture_output=True, text=True)
+
+    def test_usage_comes_first(self):
+        result = self.run_script("only one")
+        self.assertEqual((result.returncode, result.stdout), (1, ""))
+        self.assertIn("colbert_index.py COLBERT_INDEX NEW_FOLDER\n", result.stderr)
+
+    def test_what_is_missing_is_one_sentence(self):
+        result = self.run_script("a", "b")
+        self.assertEqual((result.returncode, result.stdout), (1, ""))
+        self.assertRegex(result.stderr, r"^colbert_index\.py: \S+ has no (numpy|torch); install it there, or use [^\n]+\n$")
+
+
+@unittest.skipIf(torch is None, "no torch or no NumPy")
 class Converted(unittest.TestCase):
     def scores(self, index):
         data = SOURCE / "tests/data"
@@ -58,4 +74,5 @@ class Converted(unittest.TestCase):
 
 if __name__ == "__main__":
     COMMAND, SOURCE = sys.argv[1], pathlib.Path(sys.argv[2])
-    unittest.main(argv=[sys.argv[0], *sys.argv[3:]])
+    ran = unittest.main(argv=[sys.argv[0], *sys.argv[3:]], exit=False)
+    sys.exit(1 if not ran.result.wasSuccessful() else 77 if ran.result.skipped else 0)

@@ -46,6 +46,14 @@ class ManPage(unittest.TestCase):
         _, *parts = re.split(r"^\.SS ", self.section("COMMANDS"), flags=re.MULTILINE)
         self.assertEqual({part.split("\n")[0]: self.options_in(part) for part in parts}, tree())
 
+    def test_what_only_a_name_and_a_value_are_given_of_is_said_in_the_same_words(self):
+        text = subprocess.run([COMMAND, "score", "--help"], capture_output=True, text=True, check=True).stdout
+        page = " ".join(re.sub(r"(?m)^\.\w+ ", "", self.section("COMMANDS")).split())
+        for option in ("--normalize", "--lsb-first", "--Ld", "--empty-doc"):
+            line = re.search(rf"^ *{option} (.*)$", text, re.MULTILINE)[1]
+            words = line.split("  ")[-1].rpartition(": ")[2].strip()
+            self.assertIn(f"{words[0].upper()}{words[1:]}", page, option)
+
     def test_environment(self):
         read = set(re.findall(r"MAXSIM_JIT_\w+", (SOURCE / "src/base/settings.cpp").read_text()))
         self.assertEqual(set(re.findall(r"MAXSIM_JIT_\w+", self.section("ENVIRONMENT"))), read)

@@ -108,6 +108,24 @@ class FindPackage(unittest.TestCase):
             self.configure(project, SCRATCH / "other", "-DWANTED=99.0")
 
 
+class Readme(unittest.TestCase):
+    def test_the_lines_on_linking_as_they_stand(self):
+        if shutil.which("pkg-config") is None or LIBRARIES != TREE / "lib":
+            self.skipTest("pkg-config is not installed, or libraries are not in lib")
+        section = (SOURCE / "README.md").read_text().partition("\n## Link\n")[2]
+        lines = re.search(r"^```sh\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)[1]
+        place = SCRATCH / "readme"
+        (place / "build").mkdir(parents=True)
+        (place / "docs").symlink_to(SOURCE / "docs")
+        (SCRATCH / "prefix").symlink_to(TREE)  # its own name has a space
+        lines = re.sub(r"\bPREFIX\b", str(SCRATCH / "prefix"), lines).replace(" && ", "\n")  # -e heeds the last alone
+        output("bash", "-euc", f"cd {place}\n{lines}")
+        for program in ("build/examples/score_c", "build/examples/score_cpp", "build/score"):
+            with self.subTest(program):
+                self.assertIn(f"`{program}`", section)
+                examples.check(self, [place / program], SCRATCH, FAKE_LIBCUDA, LD_LIBRARY_PATH=str(LIBRARIES))
+
+
 class PkgConfig(unittest.TestCase):
     def setUp(self):
         if shutil.which("pkg-config") is None:

@@ -1,7 +1,9 @@
-"""What the README's section on linking shows is what the examples hold, line for line.
+"""What the README's section on linking shows is what the examples hold, line for line, and what it counts of buckets is so.
 
 usage: readme_test.py SOURCE_DIR
 """
+import json
+import math
 import pathlib
 import re
 import sys
@@ -41,9 +43,23 @@ class Link(unittest.TestCase):
 
     def test_command_lines_are_those_of_the_examples(self):
         comments = "".join((SOURCE / "docs/examples" / name).read_text() for name in FILES.values())
-        (block,) = shown("sh")
-        for line in block.splitlines():
+        for line in "".join(shown("sh")).splitlines():
             self.assertIn(line, comments)
+
+    def test_edges_and_what_a_reranker_prepares(self):
+        edges = {name: rule["edges"] for name, rule in json.loads((SOURCE / "configs/buckets.json").read_text())["edges"].items()}
+        text = " ".join(link_section().split())
+        for name, values in edges.items():
+            self.assertIn(f"| {name} | {', '.join(f'{value:,}' for value in values)},", text)
+        prepared = {name: [edge for below, edge in zip([0, *edges[name]], edges[name]) if below < most]
+                    for name, most in (("Lq", 32), ("Nd", 1000), ("Ld", 300))}
+        for name, values in prepared.items():
+            *others, last = (f"{value:,}" for value in values)
+            self.assertIn(f"{name} {', '.join(others)} and {last}", text)
+        words = {1: "one", 2: "two", 12: "twelve"}
+        self.assertIn(f"{words[math.prod(map(len, prepared.values()))]} calls for each feature set", text)
+        self.assertIn(f"pads to Nd 1,000 and Ld 300 (documents of length 0 cost nothing) it prepares {words[len(prepared['Lq'])]}; "
+                      "one, if it also pads queries to 32 tokens", text)
 
     def test_output_is_what_the_examples_print(self):
         self.assertEqual(shown(""), ["\n".join(examples.SCORES) + "\n"])

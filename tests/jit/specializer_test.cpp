@@ -25,11 +25,16 @@ namespace {
 struct Bench {
   explicit Bench(const std::string &cache)
       : settings(read_settings(secure_environment, cache.c_str(), nullptr)),
-        log("off", nullptr, nullptr),
+        log("", keep, &said),
         root(settings, store::real_files(), log),
         nvrtc([this] { return cuda::Nvrtc::load(settings); }),
         specializer(settings, root, nvrtc, counters, log) {}
 
+  static void keep(void *said, std::int32_t level, const char *text) {
+    if (level == MSJ_LOG_INFO) static_cast<std::vector<std::string> *>(said)->emplace_back(text);
+  }
+
+  std::vector<std::string> said;  // at info
   Settings settings;
   Log log;
   store::CacheRoot root;
@@ -151,33 +156,40 @@ TEST_CASE("no NVRTC: what is on disk is served, the rest is MSJ_ERROR_NO_NVRTC")
 
 TEST_CASE("what a path has to say of an architecture is said once, where it applies") {
   const TinyKernels kernels;
-  std::vector<std::string> said;
-  const auto keep = [](void *all, std::int32_t, const char *text) {
-    static_cast<std::vector<std::string> *>(all)->emplace_back(text);
-  };
   const ScratchDirectory cache;
-  const Settings settings = read_settings(secure_environment, cache.path().c_str(), nullptr);
-  Log log("", keep, &said);
-  store::CacheRoot root(settings, store::real_files(), log);
-  Lazy<cuda::Nvrtc> nvrtc([&settings] { return cuda::Nvrtc::load(settings); });
-  Counters counters;
-  jit::Specializer specializer(settings, root, nvrtc, counters, log);
+  Bench bench(cache.path());
   for (const char *architecture : {"sm_89", "sm_90a", "sm_90a", "sm_80"}) {
     for (const FeatureSet features : {FeatureSet{0}, FeatureSet{1}}) {
       jit::Specialization made = specialization(features, architecture);
       made.op = ops::find_op(MSJ_FP8_FORWARD)->spec;
       made.dtypes.fill(DType::fp8_e4m3);
-      (void)specializer.cubin(made);
+      (void)bench.specializer.cubin(made);
     }
   }
-  const auto notes = [&said](std::string_view architecture) {
-    return std::count_if(said.begin(), said.end(), [&](const std::string &line) {
+  const auto notes = [&bench](std::string_view architecture) {
+    return std::count_if(bench.said.begin(), bench.said.end(), [&](const std::string &line) {
       return line.find("converted to fp16") != std::string::npos && line.find(architecture) != std::string::npos;
     });
   };
   CHECK(notes("sm_90a") == 1);
   CHECK(notes("sm_80") == 1);
   CHECK(notes("sm_89") == 0);
+}
+
+TEST_CASE("each compile is said, and nothing of what the cache has") {
+  const TinyKernels kernels;
+  const ScratchDirectory cache;
+  Bench bench(cache.path());
+  const std::string path(ops::all_ops().front().spec->paths.front().name);
+  for (const FeatureSet features : {FeatureSet{0}, FeatureSet{0}, FeatureSet{3}}) {
+    (void)bench.specializer.cubin(specialization(features));
+  }
+  (void)bench.specializer.cubin_of_file("ceilings.cu", cuda::parse_architecture("sm_80"));
+  REQUIRE(bench.said.size() == 3);
+  CHECK(bench.said[0].starts_with("compiled dense_forward (" + path + "), features [], for sm_90a in 0."));
+  CHECK(bench.said[0].ends_with(" s"));
+  CHECK(bench.said[1].starts_with("compiled dense_forward (" + path + "), features [q_mask, d_mask], for sm_90a in "));
+  CHECK(bench.said[2].starts_with("compiled ceilings.cu for sm_80 in "));
 }
 
 TEST_CASE("a file of no op is kept as a specialization is") {

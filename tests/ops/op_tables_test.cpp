@@ -70,6 +70,7 @@ TEST_CASE("indices point into the table, features come from one place, and sweep
       if (feature.source == FeatureSpec::Source::flag) {
         CHECK((flags & feature.flag) == 0);
         flags |= feature.flag;
+        CHECK_FALSE(feature.doc.empty());
       } else {
         CHECK(feature_operands.insert(feature.operand).second);
         const OperandSpec &operand = op.spec->operands[static_cast<std::size_t>(feature.operand)];
@@ -80,7 +81,10 @@ TEST_CASE("indices point into the table, features come from one place, and sweep
       CHECK(extent.size < sizes);
       CHECK((extent.rule == ExtentSpec::Rule::packed_bits) == (extent.bits >= 0));
     }
-    for (const ParamSpec &param : op.spec->params) CHECK(param.size < sizes);
+    for (const ParamSpec &param : op.spec->params) {
+      CHECK(param.size < sizes);
+      CHECK_FALSE(param.doc.empty());
+    }
     for (const int size : op.spec->cut_order) CHECK_FALSE(op.spec->sizes[static_cast<std::size_t>(size)].is_static);
     CHECK((op.spec->representative_features & ~op.spec->all_features()) == 0);
   }

@@ -230,6 +230,12 @@ TEST_CASE("tuner: ahead of time, the default and every distinct shipped pair of 
   REQUIRE(tuning.warnings().size() == 2);
   CHECK(tuning.warnings()[1].find("xxx… (6000 bytes)' of sm_90a") != std::string::npos);
   CHECK(tuning.warnings()[1].size() < 300);
+  // Who calls with "off" has no use for the others.
+  options.tune = TuneMode::off;
+  Tuning off(options);
+  const auto only = off.tuner.ahead_of_time(toy_key(), cuda::parse_architecture("sm_90a"), "");
+  REQUIRE(only.size() == 1);
+  CHECK(only.front().config == kDefault);
 }
 
 TEST_CASE("tuner: a damaged entry is swept again and replaced, with one warning") {
