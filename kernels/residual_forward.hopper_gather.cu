@@ -44,18 +44,20 @@ struct HopperGather {
     return slot + (lane / 4 + 8 * i) * pitch + (piece ^ piece / 4 % 4 ^ lane / 4 % 2 * 4) * 16;
   }
 
+  static __device__ __forceinline__ bool has_tail(const Args& args) { return int(args.size_d) % 8 != 0; }
   struct Source {
+    const Args& args;
     const char* first;
     long long stride;
-    int pieces, tail;  // whole ones of a row's d, and the features that follow
     unsigned centroids;
     __device__ __forceinline__ Source(const Args& args, const Base&, int, int)
-        : first(static_cast<const char*>(args.centroids.data)),
+        : args(args),
+          first(static_cast<const char*>(args.centroids.data)),
           stride(args.centroids.stride[0] * 2),
-          pieces(int(args.size_d) / 8),
-          tail(int(args.size_d) % 8),
           centroids(unsigned(min(args.size_K, 1ll << 31))) {}
+    __device__ __forceinline__ void enter(const Base&, int, int) {}
 
+    __device__ __forceinline__ int pieces() const { return int(args.size_d) / 8; }  // whole ones of a row
     __device__ __forceinline__ const char* row(int code) const { return first + code * stride; }
     __device__ __forceinline__ void copy(unsigned slot, const int (&code)[2], const bool (&present)[2],
                                          int lane) const {
@@ -64,23 +66,24 @@ struct HopperGather {
 #pragma unroll
         for (int j = 0; j < quarter_pieces; ++j) {
           const int piece = 4 * j + lane % 4;
-          ptx::copy_if<16>(place(slot, i, piece, lane), row(code[i]) + piece * 16, piece < pieces,
-                           present[i] && (tail == 0 || piece != pieces));
+          ptx::copy_if<16>(place(slot, i, piece, lane), row(code[i]) + piece * 16, piece < pieces(),
+                           present[i] && !(has_tail(args) && piece == pieces()));
         }
     }
   };
-  static __device__ __forceinline__ bool has_tail(const Args& args) { return int(args.size_d) % 8 != 0; }
-  static __device__ __forceinline__ void put_odd_rows(const Source& source, unsigned slot, const int (&code)[2],
-                                                      const bool (&present)[2], int lane) {
+  static __device__ __forceinline__ void put_odd_rows(const Args& args, const Source& source, unsigned slot,
+                                                      const int (&code)[2], const bool (&present)[2], int lane) {
+    const int tail = int(args.size_d) % 8;
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       if (!present[i]) {
 #pragma unroll
         for (int j = 0; j < quarter_pieces; ++j)
-          ptx::store_shared(place(slot, i, 4 * j + lane % 4, lane), make_uint4(0x7fff7fffu, 0x7fff7fffu, 0x7fff7fffu, 0x7fff7fffu));
-      } else if (source.tail > 0 && lane % 4 == source.pieces % 4) {
-        const auto* last = reinterpret_cast<const Element*>(source.row(code[i])) + source.pieces * 8;
-        ptx::store_shared(place(slot, i, source.pieces, lane), gather_16<Element>(last, 1, source.tail));
+          ptx::store_shared(place(slot, i, 4 * j + lane % 4, lane),
+                            make_uint4(0x7fff7fffu, 0x7fff7fffu, 0x7fff7fffu, 0x7fff7fffu));
+      } else if (tail > 0 && lane % 4 == source.pieces() % 4) {
+        const auto* last = reinterpret_cast<const Element*>(source.row(code[i])) + source.pieces() * 8;
+        ptx::store_shared(place(slot, i, source.pieces(), lane), gather_16<Element>(last, 1, tail));
       }
     }
   }

@@ -66,11 +66,16 @@ struct HopperTable {
   };
 
   struct Source {
-    const char* table;  // from this lane's piece on
+    const Args& args;
+    const char* table;  // of the chunk, from this lane's piece on
     unsigned centroids;
     __device__ __forceinline__ Source(const Args& args, const Base& base, int chunk, int lane)
-        : table(reinterpret_cast<const char*>(base.table + chunk * args.size_K * columns) + lane % 4 * 16),
-          centroids(unsigned(min(args.size_K, 1ll << 31))) {}
+        : args(args), centroids(unsigned(min(args.size_K, 1ll << 31))) {
+      enter(base, chunk, lane);
+    }
+    __device__ __forceinline__ void enter(const Base& base, int chunk, int lane) {
+      table = reinterpret_cast<const char*>(base.table + chunk * args.size_K * columns) + lane % 4 * 16;
+    }
 
     __device__ __forceinline__ void copy(unsigned slot, const int (&code)[2], const bool (&present)[2],
                                          int lane) const {
@@ -85,7 +90,7 @@ struct HopperTable {
     }
   };
   static __device__ __forceinline__ bool has_tail(const Args&) { return false; }
-  static __device__ __forceinline__ void put_odd_rows(const Source&, unsigned slot, const int (&)[2],
+  static __device__ __forceinline__ void put_odd_rows(const Args&, const Source&, unsigned slot, const int (&)[2],
                                                       const bool (&present)[2], int lane) {
     const Place place(slot, lane % 4, 0, lane);
 #pragma unroll
@@ -101,7 +106,7 @@ struct HopperTable {
     const uint4* source = base.queries + (long long)chunk * Prepared::queries_size;
 #pragma unroll 1
     for (int i = warp * 32 + lane; i < Prepared::infinite_at; i += 32 * team)
-      ptx::store_shared(target + i * 16, ptx::load_global_16(source + i));
+      ptx::store_shared(target + i * 16, source[i]);  // the launch before wrote it: no read-only load
   }
   static __device__ __forceinline__ unsigned infinite_columns(const Base& base, int chunk) {
     return base.queries[(long long)chunk * Prepared::queries_size + Prepared::infinite_at].x;

@@ -18,8 +18,8 @@ std::int64_t slot_bytes(const DecodedRows &rows) {
 }
 
 // Read off the compiler: what it needs to keep everything in registers.
-int registers(const DecodedRowsTile &tile, Coded coded) {
-  if (tile.block_query == 32) return coded == Coded::table ? 96 : 128;
+int registers(const DecodedRowsTile &tile, const DecodedRows &rows) {
+  if (tile.block_query == 32) return rows.coded == Coded::table ? 96 : rows.nbits == 1 ? 144 : 128;
   return tile.block_query == 64 ? 168 : 224;
 }
 
@@ -71,7 +71,7 @@ std::string decoded_rows_admission(const DecodedRowsTile &tile, const DecodedRow
   const ScoreBlocks blocks = decoded_rows_blocks(tile, rows, Lq);
   return block_rejection({.threads = blocks.threads,
                           .min_blocks = tile.min_blocks,
-                          .registers = registers(tile, rows.coded),
+                          .registers = registers(tile, rows),
                           .shared_bytes = blocks.shared_bytes},
                          shared_limit_bytes);
 }

@@ -21,8 +21,9 @@
 //   Groups(args): first, count                     the query groups of this launch
 //   Base(args, groups, chunks, group)              what it knows of this block's group
 //   slot_bytes                                     what it has in a warp's slot
-//   Source(args, base, chunk, lane): copy(slot, code, present, lane)          a tile's rows into it, of the present ones
-//   put_odd_rows(args, slot, code, present, lane)  NaN for those that aren't; what of a row copies can't take
+//   Source(args, base, chunk, lane): centroids, enter(base, chunk, lane),
+//     copy(slot, code, present, lane)              a tile's rows into it, of the present ones
+//   put_odd_rows(args, source, slot, code, present, lane)  NaN for those that aren't; what of a row copies can't take
 //   wait()                                         for what copies and fill_queries read
 //   fill_queries(args, base, group, chunk, target, warp, lane)                Q as B, by a team
 //   infinite_columns(base, chunk)                  query tokens whose maxima are to be made again
@@ -246,7 +247,7 @@ struct DecodedRows {
                       at(ahead.norms, ahead.token, args.d_inv_norms.stride[0] * 4), true, is_read && lane < rows);
     source.copy(slot, code, present, lane);
     if (share.is_odd || !present[0] || !present[1]) {  // seldom
-      Op::put_odd_rows(source, slot, code, present, lane);
+      Op::put_odd_rows(args, source, slot, code, present, lane);
       if (ahead.last >= 0 && share.is_odd) put_odd_words(args, bits, share, slot);
     }
     ptx::commit_copies();
@@ -405,7 +406,7 @@ struct DecodedRows {
       copy(args, source, ahead, share, copied.address, lane);
       copied.advance();
       ahead.advance(args, chunks, share, warp,
-                    [&](int next) { source = typename Op::Source(args, common().base, next, lane); });
+                    [&](int next) { source.enter(common().base, next, lane); });
     };
 #pragma unroll 1
     for (int i = 0; i + 1 < ring; ++i) copy_next();
