@@ -82,7 +82,7 @@ class CacheTest(CommandTest):
         def write(epoch):
             entry["key"]["tuning_epoch"] = epoch
             entry["checksum"] = checksum(entry)
-            place.write_text(json.dumps(entry))
+            place.write_text(json.dumps(entry, indent=2, ensure_ascii=False) + "\n")  # as the library writes it
             for path in (self.cache, *self.cache.rglob("*")):
                 path.chmod(0o700 if path.is_dir() else 0o600)
 
