@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "base/bounded_json.h"
 #include "base/error.h"
@@ -76,7 +77,7 @@ std::size_t index_of(std::span<const Spec> specs, const std::string &name) {
 }
 
 // The specialization that a key text describes. Throws for a text that no specialization of this library has.
-jit::Specialization specialization_of(const Json &key) {
+jit::Specialization described_by(const Json &key) {
   jit::Specialization described;
   const ops::Op *op = ops::find_op(key.at("op").get<std::string>());
   if (op == nullptr) throw_error(MSJ_ERROR_IO, "its op is unknown");
@@ -106,20 +107,30 @@ jit::Specialization specialization_of(const Json &key) {
   return described;
 }
 
+std::optional<jit::Specialization> specialization_of(const Json &key) {
+  try {
+    return described_by(key);
+  } catch (const Error &) {  // of any status: an architecture that is none is a caller's argument elsewhere
+    return std::nullopt;
+  } catch (const Json::exception &) {
+    return std::nullopt;
+  }
+}
+
 constexpr const char *kAnotherKey = "was made from another specialization than its name says";
 
 // Of a cubin that this version of the library made.
 std::string name_problem(ops::Pipeline &pipeline, const store::CubinFile &file, const Json &key,
                          const Json &provenance) {
+  const auto described = specialization_of(key);
+  if (!described || described->key() != file.key) return kAnotherKey;
+  jit::Specializer &specializer = pipeline.specializer();
   try {
-    const jit::Specialization described = specialization_of(key);
-    if (described.key() != file.key) return kAnotherKey;
-    jit::Specializer &specializer = pipeline.specializer();
-    if (provenance.value("source_hash", "") != specializer.source_hash(described)) return {};  // of a kernel folder
-    return specializer.hash_of(described) == file.hash ? std::string() : kAnotherKey;
-  } catch (const Error &error) {
-    return error.status() == MSJ_ERROR_IO ? kAnotherKey : std::string();
-  } catch (const Json::exception &) {
+    if (provenance.value("source_hash", "") != specializer.source_hash(*described)) return {};  // of a kernel folder
+    return specializer.hash_of(*described) == file.hash ? std::string() : kAnotherKey;
+  } catch (const Error &) {
+    return {};  // the kernels' sources can't be read just now: no fault of a file that `prune` would remove
+  } catch (const Json::exception &) {  // a source hash that is no text
     return kAnotherKey;
   }
 }

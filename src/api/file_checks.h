@@ -28,6 +28,6 @@ namespace msj::api {
 [[nodiscard]] bool is_of_architecture(const std::string &environment, std::string_view arch);
 
 // The texts of a cubin file are nested less deep.
-inline constexpr int kMaxCubinTextDepth = 8;
+inline constexpr std::size_t kMaxCubinTextDepth = 8;
 
 }  // namespace msj::api

@@ -1,28 +1,43 @@
-// JSON text that others may have written: bounded in depth, since whoever walks, prints or destroys it recurses.
+// JSON text of the cache's files, which others may have written.
 #pragma once
 
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 
-#include "text/json_problem.h"
+#include "text/json_reader.h"
 
 namespace msj {
 
-// A discarded value, with one sentence in `why`, for what is no JSON text (UTF-8, as JSON is) or is nested deeper.
-[[nodiscard]] inline nlohmann::ordered_json parse_bounded_json(std::string_view text, int max_depth, std::string &why) {
+// Ample: an entry has about 25 parts for each of its candidates, of which there are tens.
+inline constexpr std::size_t kMostFileParts = 65536;
+
+// A discarded value, with one sentence in `why`, for what is no JSON text (UTF-8, as JSON is), is nested deeper or has
+// more in it than any such file needs.
+[[nodiscard]] inline nlohmann::ordered_json parse_bounded_json(std::string_view text, std::size_t max_depth,
+                                                               std::string &why) {
   using Json = nlohmann::ordered_json;
-  bool too_deep = false;
-  const auto keep = [&](int depth, Json::parse_event_t, Json &) {
-    too_deep = too_deep || depth > max_depth;
-    return depth <= max_depth;
-  };
-  Json json = Json::parse(text, keep, false);
-  if (json.is_discarded() || too_deep) {
-    why = too_deep ? "it is nested too deep" : "it is no JSON text: " + json_problem(text);
-    json = Json(Json::value_t::discarded);
+  JsonReader<Json> reader({max_depth, kMostFileParts});
+  why.clear();
+  if (reader.read(text)) return reader.take();
+  switch (reader.fault()) {
+    case JsonFault::too_deep:
+      why = "it is nested too deep";
+      break;
+    case JsonFault::too_many_parts:
+      why = fmt::format("it has more than {} objects, lists and names", kMostFileParts);
+      break;
+    case JsonFault::too_many_names:
+      why = fmt::format("it has an object of more than {} names", kMostJsonNames);
+      break;
+    case JsonFault::twice:
+      why = fmt::format("it has {} twice in one object", in_quotes(reader.detail()));
+      break;
+    case JsonFault::no_json:
+    case JsonFault::none:
+      why = "it is no JSON text: " + reader.detail();
   }
-  return json;
+  return Json(Json::value_t::discarded);
 }
 
 }  // namespace msj

@@ -1,6 +1,11 @@
 #include "base/error.h"
 
+#include "text/printable.h"
+
 namespace msj {
+
+Error::Error(msj_status status, const std::string &sentence)
+    : std::runtime_error(printable(sentence)), status_(status) {}
 
 std::string status_name(msj_status status) {
   switch (status) {

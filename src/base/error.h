@@ -14,7 +14,8 @@ namespace msj {
 
 class Error : public std::runtime_error {
  public:
-  Error(msj_status status, const std::string &sentence) : std::runtime_error(sentence), status_(status) {}
+  // Bytes of others in it are made printable: what() would end at a NUL.
+  Error(msj_status status, const std::string &sentence);
   [[nodiscard]] msj_status status() const { return status_; }
 
  private:

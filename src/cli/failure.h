@@ -1,4 +1,6 @@
 // How the command fails: one sentence on stderr, and an exit code that says whose mistake it was.
+//
+// Bytes of others in a sentence are made printable where it is made: what() would end at a NUL.
 #pragma once
 
 #include <fmt/format.h>
@@ -6,6 +8,8 @@
 #include <stdexcept>
 #include <string>
 #include <utility>
+
+#include "text/printable.h"
 
 namespace msj::cli {
 
@@ -16,13 +20,13 @@ inline constexpr int kExitUsage = 2;
 // The command line itself is wrong: exit 2.
 class UsageError : public std::runtime_error {
  public:
-  using std::runtime_error::runtime_error;
+  explicit UsageError(const std::string &sentence) : std::runtime_error(printable(sentence)) {}
 };
 
 // What was asked could not be done (a file, a size, a device): exit 1.
 class Failure : public std::runtime_error {
  public:
-  using std::runtime_error::runtime_error;
+  explicit Failure(const std::string &sentence) : std::runtime_error(printable(sentence)) {}
 };
 
 template <typename... Args>

@@ -1,46 +1,22 @@
 #include "cli/json_text.h"
 
-#include <algorithm>
 #include <cerrno>
 #include <fstream>
-#include <set>
 #include <system_error>
-#include <vector>
 
 #include "cli/failure.h"
 #include "cli/words.h"
-#include "text/json_problem.h"
+#include "text/json_reader.h"
 
 namespace msj::cli {
 namespace {
 
 using nlohmann::json;
 
-// Deep enough for every file that is read, and far from what would exhaust the stack of a recursive walk.
-constexpr int kMaxDepth = 16;
+// Deep enough for every file that is read, and far from what would exhaust the stack of a recursive walk; and more
+// objects, lists and names than a manifest of a hundred thousand shapes has.
+constexpr JsonBounds kBounds = {16, std::size_t{1} << 20};
 constexpr std::size_t kMaxMebibytes = 16;
-
-// Called at each step of the parser: what JSON allows and such a file must not have.
-class Rules {
- public:
-  Rules(std::string_view file, std::string_view what) : file_(file), what_(what) {}
-
-  void see(int depth, json::parse_event_t event, const json &value) {
-    if (depth > kMaxDepth) failure("{}: {} is nested deeper than {} levels", file_, what_, kMaxDepth);
-    if (event == json::parse_event_t::object_start) keys_.emplace_back();
-    if (event == json::parse_event_t::object_end) keys_.pop_back();
-    if (event != json::parse_event_t::key) return;
-    const auto &key = value.get_ref<const std::string &>();
-    if (!keys_.back().insert(key).second) {
-      failure("{}: {} has '{}' twice in one object; once is accepted", file_, what_, shortened(key));
-    }
-  }
-
- private:
-  std::string_view file_;
-  std::string_view what_;
-  std::vector<std::set<std::string>> keys_;  // of the objects that are open
-};
 
 // Whatever never ends, or was never a text, is refused before it is opened.
 void require_text_file(const std::filesystem::path &file, std::string_view what, Pipes pipes) {
@@ -77,15 +53,22 @@ std::string read_json_text(const std::filesystem::path &file, std::string_view w
 }
 
 json parse_json_text(std::string_view text, std::string_view file, std::string_view what) {
-  Rules rules(file, what);
-  try {
-    return json::parse(text, [&rules](int depth, json::parse_event_t event, const json &value) {
-      rules.see(depth, event, value);
-      return true;
-    });
-  } catch (const json::exception &) {
-    failure("{}: {} is not JSON: {}", file, what, json_problem(text));
+  JsonReader<json> reader(kBounds);
+  if (reader.read(text)) return reader.take();
+  switch (reader.fault()) {
+    case JsonFault::too_deep:
+      failure("{}: {} is nested deeper than {} levels", file, what, kBounds.depth);
+    case JsonFault::too_many_parts:
+      failure("{}: {} has more than {} objects, lists and names, the most accepted", file, what, kBounds.parts);
+    case JsonFault::too_many_names:
+      failure("{}: {} has more than {} names in one object, the most accepted", file, what, kMostJsonNames);
+    case JsonFault::twice:
+      failure("{}: {} has '{}' twice in one object; once is accepted", file, what, shortened(reader.detail()));
+    case JsonFault::no_json:
+    case JsonFault::none:
+      break;
   }
+  failure("{}: {} is not JSON: {}", file, what, reader.detail());
 }
 
 std::string shown(const json &value) {

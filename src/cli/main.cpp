@@ -11,6 +11,7 @@
 #include <new>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/commands.h"
@@ -29,6 +30,25 @@ void fill_closed_descriptors() {
   for (const int wanted : std::array{STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (::fcntl(wanted, F_GETFD) < 0 && errno == EBADF) (void)::open("/dev/null", O_RDONLY);
   }
+}
+
+constexpr const char *kNoMemory = "the host has not enough memory for this";
+
+// A JSON value asks for memory to be destroyed, where nothing may be thrown; the program would be aborted.
+void explain_lack_of_memory() {
+  static std::terminate_handler others = nullptr;
+  others = std::set_terminate([] {
+    try {
+      if (std::current_exception() != nullptr) throw;
+    } catch (const std::bad_alloc &) {
+      for (const std::string_view part : {"maxsim-jit: ", kNoMemory, "\n"}) {
+        (void)!::write(STDERR_FILENO, part.data(), part.size());
+      }
+      ::_exit(kExitFailed);
+    } catch (...) {  // said by the other handler
+    }
+    others();
+  });
 }
 
 // How much of the library's log is said: MAXSIM_JIT_LOG is the library's own variable, which reads it and refuses what
@@ -80,6 +100,7 @@ int main(int argc, char **argv) {
   msj::cli::fill_closed_descriptors();
   std::signal(SIGXFSZ, SIG_IGN);  // a limit on file sizes is then an error of the write, which is said
   msj::cli::explain_truncated_files();
+  msj::cli::explain_lack_of_memory();
   msj::cli::Console console(stderr);
   try {
     return msj::cli::run(argc, argv, console);
@@ -87,7 +108,7 @@ int main(int argc, char **argv) {
     console.note(error.what());
     return msj::cli::kExitUsage;
   } catch (const std::bad_alloc &) {
-    console.note("the host has not enough memory for this");
+    console.note(msj::cli::kNoMemory);
     return msj::cli::kExitFailed;
   } catch (const std::exception &error) {
     console.note(error.what());

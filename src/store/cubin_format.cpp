@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
+#include <utility>
 
 #include "base/error.h"
 #include "base/hash.h"
@@ -60,8 +60,12 @@ std::string header_problem(std::string_view bytes, Lengths &lengths) {
   }
   lengths = {get<std::uint32_t>(bytes, kKeyLengthAt), get<std::uint32_t>(bytes, kProvenanceLengthAt),
              get<std::uint64_t>(bytes, kCubinLengthAt)};
+  for (const auto &[what, length] : {std::pair{"key text", lengths.key}, {"provenance", lengths.provenance}}) {
+    if (length <= kMostCubinTextBytes) continue;
+    return fmt::format("has a {} of {} bytes; at most {} are accepted", what, length, kMostCubinTextBytes);
+  }
   const std::uint64_t body = bytes.size() - kCubinHeaderBytes;
-  const std::uint64_t texts = lengths.key + lengths.provenance;  // two 32-bit numbers: no overflow
+  const std::uint64_t texts = lengths.key + lengths.provenance;
   if (texts > body || lengths.cubin != body - texts) {
     return fmt::format("has {} bytes after its header, which speaks of {} + {} + {}: truncated or extended", body,
                        lengths.key, lengths.provenance, lengths.cubin);
@@ -79,12 +83,14 @@ bool is_cubin_hash(std::string_view hash) {
 }
 
 std::string encode_cubin(const CubinFile &file) {
-  constexpr std::size_t kMaxText = std::numeric_limits<std::uint32_t>::max();
-  if (!is_cubin_hash(file.hash) || file.cubin.empty() || file.key.size() > kMaxText ||
-      file.provenance.size() > kMaxText) {
+  if (!is_cubin_hash(file.hash) || file.cubin.empty()) {
     throw_error(MSJ_ERROR_INTERNAL,
                 "cubin file has hash \"{}\" and {} bytes; 32 lower-case hex digits and at least 1 byte are accepted",
                 file.hash, file.cubin.size());
+  }
+  if (const std::size_t most = std::max(file.key.size(), file.provenance.size()); most > kMostCubinTextBytes) {
+    throw_error(MSJ_ERROR_INTERNAL, "cubin {} has a text of {} bytes; at most {} are accepted", file.hash, most,
+                kMostCubinTextBytes);
   }
   std::string bytes(kCubinMagic);
   put(bytes, kCubinVersion);

@@ -12,6 +12,7 @@ namespace msj::store {
 inline constexpr std::string_view kCubinMagic = "MSJCUBIN";
 inline constexpr std::uint32_t kCubinVersion = 1;
 inline constexpr std::size_t kCubinHeaderBytes = 80;
+inline constexpr std::size_t kMostCubinTextBytes = 65536;  // of the key, and of the provenance: a hundred times ours
 
 struct CubinFile {
   std::string hash;        // 32 lower-case hex digits: names the file
@@ -22,7 +23,7 @@ struct CubinFile {
 
 [[nodiscard]] bool is_cubin_hash(std::string_view hash);
 
-// Throws Error(MSJ_ERROR_INTERNAL) for a hash that is not 32 hex digits, an empty cubin, or a text past 4 GiB.
+// Throws Error(MSJ_ERROR_INTERNAL) for a hash that is not 32 hex digits, an empty cubin, or a text that is longer.
 [[nodiscard]] std::string encode_cubin(const CubinFile &file);
 // nullopt with one sentence in `why` for anything that is not exactly right: truncated, a flipped bit anywhere, another
 // version, trailing bytes. Never reads past `bytes`.

@@ -16,7 +16,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kMaxBytes = std::size_t{4} << 20;
-constexpr int kMaxDepth = 8;
+constexpr std::size_t kMaxDepth = 8;
 
 // ---- writing ------------------------------------------------------------------------------------------------------
 
@@ -59,6 +59,8 @@ Json provenance_json(const Provenance &provenance) {
 std::string dump(const Json &json, int indent) {
   return json.dump(indent, ' ', false, nlohmann::json::error_handler_t::replace);
 }
+
+std::string file_text(const Json &json) { return dump(json, 2) + "\n"; }
 
 // Over everything but itself and the date: two sweeps that found the same differ in nothing else.
 std::string checksum(Json json) {
@@ -159,13 +161,15 @@ void check_sizes_shape(const Json &sizes) {
   for (const auto &[size, value] : sizes.items()) integer_field(sizes, size.c_str(), 1);
 }
 
-// Everything that can be checked without a key.
-Entry read_entry(const Json &json) {
+// Everything that can be checked without a key. The checksum is of values, whatever bytes say them: those are compared
+// too, so that nothing lies before, between or after them.
+Entry read_entry(const Json &json, std::string_view text) {
   if (!json.is_object()) refuse("it is no JSON object");
   if (const std::string schema = text_field(json, "schema"); schema != kEntrySchema) {
     refuse(fmt::format("its schema is \"{}\", not \"{}\"", shortened(schema), kEntrySchema));
   }
   if (text_field(json, "checksum") != checksum(json)) refuse("its checksum does not match what it says");
+  if (text != file_text(json)) refuse("its bytes are others than this library writes for what it says");
   Entry entry;
   const Json &key = field(json, "key");
   check_key_shape(key);
@@ -247,7 +251,7 @@ std::string to_json(const Entry &entry, const AutotuneKey &key) {
                {"candidates", std::move(candidates)},
                {"provenance", provenance_json(entry.provenance)}};
   json["checksum"] = checksum(json);
-  return dump(json, 2) + "\n";
+  return file_text(json);
 }
 
 std::optional<Entry> parse_entry(std::string_view text, const AutotuneKey &key, std::string_view environment,
@@ -255,7 +259,7 @@ std::optional<Entry> parse_entry(std::string_view text, const AutotuneKey &key, 
   Entry entry;
   why = reason_of([&] {
     const Json json = parse_bounded(text);
-    entry = read_entry(json);
+    entry = read_entry(json, text);
     check_key(json["key"], key);
     if (entry.environment != environment) {
       refuse(fmt::format("its environment is \"{}\", not \"{}\"", shortened(entry.environment), environment));
@@ -270,7 +274,7 @@ bool is_of_other_version(std::string_view text, const AutotuneKey &key) {
   bool other = false;
   const std::string problem = reason_of([&] {
     const Json json = parse_bounded(text);
-    read_entry(json);
+    read_entry(json, text);
     const Json &found = json["key"];
     other = found["op"] == key.op().name &&
             (found["bucket"]["version"] != key.bucket().version || found["tuning_epoch"] != key.op().tuning_epoch);
@@ -279,7 +283,7 @@ bool is_of_other_version(std::string_view text, const AutotuneKey &key) {
 }
 
 std::string entry_problem(std::string_view text) {
-  return reason_of([&] { read_entry(parse_bounded(text)); });
+  return reason_of([&] { read_entry(parse_bounded(text), text); });
 }
 
 }  // namespace msj::tune

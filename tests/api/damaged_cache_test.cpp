@@ -249,12 +249,17 @@ TEST_CASE("a cubin whose texts are none, are nested too deep, or are another's: 
   const auto other = store::decode_cubin(other_good, why);
   REQUIRE(sound);
   REQUIRE(other);
-  const std::string deep = std::string(100'000, '[') + std::string(100'000, ']');
+  const std::string deep = std::string(10'000, '[') + std::string(10'000, ']');
   const std::string base = sound->key.substr(0, sound->key.size() - 1);
   std::string other_size = sound->key;
   other_size.replace(other_size.find("\"d\":128"), 7, "\"d\":144");
   const std::string unknown = R"({"op":"sideways","architecture":"sm_90a"})";
   std::vector<std::pair<std::string, std::string>> wrong;
+  for (const std::string &architecture : {std::string("sm_1"), std::string(10'000, 'x'), std::string("x\\u0000y")}) {
+    std::string key = sound->key;
+    key.replace(key.find("\"sm_90a\""), 8, "\"" + architecture + "\"");
+    wrong.emplace_back(key, sound->provenance);
+  }
   for (const std::string &key : {std::string(), std::string("null"), std::string("[]"), std::string("\xff\xfe"),
                                  std::string("{\"op\":\"\xff\",\"architecture\":\"sm_90a\"}"),
                                  std::string("{\"op\":5,\"architecture\":\"sm_90a\"}"), base + ",\"x\":" + deep + "}",

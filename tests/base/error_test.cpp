@@ -16,6 +16,15 @@ TEST_CASE("an error carries its status and one formatted sentence") {
   }
 }
 
+TEST_CASE("an error says all of a text with bytes of any kind in it") {
+  try {
+    throw_error(MSJ_ERROR_INVALID_ARGUMENT, "op is '{}'; others are accepted", std::string("a\0b\n\xff", 5));
+    FAIL("nothing was thrown");
+  } catch (const Error &error) {
+    CHECK(std::string(error.what()) == "op is 'a\\x00b\\x0a\\xff'; others are accepted");
+  }
+}
+
 TEST_CASE("every status has a name of its own") {
   std::set<std::string> names;
   for (msj_status status = MSJ_OK; status <= MSJ_ERROR_INTERNAL; ++status) {

@@ -39,6 +39,10 @@ TEXTS = [
     (b"null", "a JSON null", "a list of"),
     (b"7", "a JSON number", "a list of"),
     (b'"dense_forward"', "a JSON string", "a list of"),
+    (b'[]\0{"anything', "not JSON", "column 3 has '\\x00'", "the end of the text is accepted"),
+    (b'["UTF-8 name\n"]', "not JSON", "'\\x0a', where a string needs an escape"),
+    (b'{"a\\u0000b": 1, "a\\u0000b": 1}', "'a\\x00b' twice in one object; once is accepted"),
+    (b"[" + b",".join([b"{}"] * 5500000) + b"]", "more than 1048576 objects, lists and names"),  # once took an hour
     (b"[" * 18 + b"]" * 18, "nested deeper than 16"),
     (b"[" * 200000 + b"]" * 200000, "nested deeper than 16"),  # once exhausted the stack of whoever walked it
 ]
@@ -81,6 +85,12 @@ ITEMS = [
     (sized(Nq=1 << 70), "size Nq", "an integer from 1"),
     (sized(d=4097), "size d", "'4097'", "from 1 to 4096"),
     (sized(d_model=1), "'d_model'", "Nq, Nd, Lq, Ld, d"),
+    (but(op="a\0b"), "'op' is 'a\\x00b'; accepted: dense_forward"),
+    (but(features=["a\0b"]), "'features' names 'a\\x00b'; dense_forward has"),
+    (but(features="a\0b"), "'features' names 'a\\x00b'; dense_forward has"),
+    (but(dtype="a\0b"), "is 'a\\x00b'; accepted: "),
+    (but(**{"a\0b": 1}), "it has 'a\\x00b'; op, sizes, dtype and features are accepted"),
+    (sized(**{"a\0b": 1}), "'sizes' names 'a\\x00b'; dense_forward has"),
     (but(op="x" * 5000), "…"),
     (but(**{"k" * 5000: 1}), "…"),
     (but(features=["f" * 5000]), "…"),

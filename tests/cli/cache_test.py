@@ -82,7 +82,7 @@ class CacheTest(CommandTest):
         def write(epoch):
             entry["key"]["tuning_epoch"] = epoch
             entry["checksum"] = checksum(entry)
-            place.write_text(json.dumps(entry))
+            place.write_text(json.dumps(entry, indent=2, ensure_ascii=False) + "\n")  # as the library writes it
             for path in (self.cache, *self.cache.rglob("*")):
                 path.chmod(0o700 if path.is_dir() else 0o600)
 
@@ -337,6 +337,31 @@ class ClearTest(CacheTest):
         self.assertEqual(self.files_of(self.cache), {})
 
 
+class VerifyTest(CacheTest):
+    def test_entries_of_other_bytes_are_named_with_all_of_the_reason(self):
+        (shipped, *_) = sorted((Here.source / "configs" / "tuned").rglob("dense_forward/*.json"))
+        sound = shipped.read_bytes()
+        place = self.cache / "v1" / shipped.parent.parent.name / "autotune" / "dense_forward" / shipped.name
+        place.parent.mkdir(parents=True)
+        cases = [
+            (sound + b'\0{"anything', "it is no JSON text: line", "'\\x00', where the end of the text is accepted"),
+            (b"\xef\xbb\xbf" + sound, "its bytes are others than this library writes"),
+            (sound + b"\n", "its bytes are others than this library writes"),
+            (sound.replace(b"maxsim-jit/autotune/1", b"max\\u0000sim"), 'its schema is "max\\x00sim", not "maxsim-jit'),
+            (b'{"candidates":[' + b",".join([b"{}"] * 200000) + b"]}", "more than 65536 objects, lists and names"),
+            (sound, ""),
+        ]
+        for content, *parts in cases:
+            with self.subTest(content[:40]):
+                place.write_bytes(content)
+                for path in (self.cache, *self.cache.rglob("*")):
+                    path.chmod(0o700 if path.is_dir() else 0o600)
+                problems = self.json_of("cache", "verify", code=int(content != sound))["problems"]
+                self.assertEqual([p["path"] for p in problems], [str(place)] if content != sound else [])
+                for part in parts:
+                    self.assertIn(part, problems[0]["problem"] if problems else "")
+
+
 class PruneTest(CacheTest):
     def test_what_is_of_no_use_goes_and_the_rest_serves(self):
         self.fill()
@@ -377,6 +402,13 @@ class PruneTest(CacheTest):
         result = self.run_command("cache", "prune", code=1)
         self.assertIn(f"{notes}: not removed: no file of this cache has such a name", result.stdout)
         self.assertEqual(notes.read_text(), "mine")
+
+    def test_sources_that_cannot_be_read_are_no_fault_of_a_cubin(self):
+        self.fill()
+        nowhere = {"MAXSIM_JIT_KERNEL_DIR": str(self.directory / "nowhere")}
+        self.assertEqual(self.json_of("cache", "verify", environment=nowhere)["problems"], [])
+        self.run_command("cache", "prune", environment=nowhere)
+        self.assertEqual(self.files_of(self.cache), self.kept())
 
     def test_down_to_the_cap(self):
         self.fill()

@@ -29,3 +29,22 @@ TEST_CASE("a manifest that is no JSON is not quoted") {
   CHECK(refusal("[\"" + std::string(5000, 'x') + "\n").size() < 200);
   CHECK(refusal("[\"; expected " + std::string(5000, 'x') + "\n").size() < 200);
 }
+
+TEST_CASE("what no manifest needs is refused with the bound") {
+  std::string names = "{";
+  for (int i = 0; i < 1025; ++i) names += "\"" + std::to_string(i) + "\":0,";
+  names.back() = '}';
+  CHECK(refusal(names) == "m.json: the manifest has more than 1024 names in one object, the most accepted");
+  std::string lists = "[";
+  for (int i = 0; i < 1 << 20; ++i) lists += "[],";
+  lists.back() = ']';
+  CHECK(refusal(lists) == "m.json: the manifest has more than 1048576 objects, lists and names, the most accepted");
+  CHECK(refusal(std::string(17, '[') + std::string(17, ']')) == "m.json: the manifest is nested deeper than 16 levels");
+}
+
+TEST_CASE("a sentence does not end at a NUL, nor at another byte of a file") {
+  CHECK(refusal(R"({"a\u0000b": 1, "a\u0000b": 2})") ==
+        "m.json: the manifest has 'a\\x00b' twice in one object; once is accepted");
+  CHECK(refusal(R"({"a\nb": 1, "a\nb": 2})") ==
+        "m.json: the manifest has 'a\\x0ab' twice in one object; once is accepted");
+}

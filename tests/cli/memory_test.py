@@ -17,9 +17,9 @@ SLACK = 384 * MIB  # the program itself, its threads' stacks and heaps
 SIZES = {"<f4": 4, "<f8": 8, ">f8": 8, ">f4": 4}
 
 
-def limited(limit):
+def limited(limit, of=resource.RLIMIT_AS):
     """Run in the child before the command."""
-    return lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    return lambda: resource.setrlimit(of, (limit, limit))
 
 
 def can_run_under_a_limit():
@@ -80,6 +80,25 @@ class MemoryTest(CommandTest):
     def test_a_file_of_the_other_byte_order_is_copied_once(self):
         path, count = self.sparse(">f4", 1)
         self.assert_scores(self.score(path, count, 2 * 1024 * MIB + SLACK), count)
+
+    def test_no_lack_of_memory_aborts_the_command(self):
+        """Kilobytes: what memory does not hold is then a JSON value of the library's, or what destroys one."""
+        manifest = self.directory / "manifest.json"
+        manifest.write_text("[" + ",".join(["{}"] * 500000) + "]")
+        warm = ["warm", "--arch", "sm_90a", "--manifest", manifest]
+        said = set()
+        for arguments, limits in ((["inspect"], range(200, 4000, 100)), (warm, range(4000, 64000, 2500))):
+            for limit in limits:
+                with self.subTest(arguments[0], limit=limit):
+                    result = subprocess.run([Here.command, *arguments], capture_output=True, text=True, timeout=600,
+                                            env=self.environment(), preexec_fn=limited(limit << 10, resource.RLIMIT_DATA))
+                    if result.returncode == 127:  # not even started
+                        continue
+                    self.assertIn(result.returncode, (0, 1), result.stderr)
+                    if result.returncode == 1:
+                        said.add(arguments[0])
+                        self.assert_sentence(result, "")
+        self.assertEqual(said, {"inspect", "warm"})
 
     def test_what_memory_does_not_hold_is_one_sentence(self):
         path, count = self.sparse("<f8", 1)

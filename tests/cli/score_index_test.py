@@ -258,6 +258,12 @@ class ScoreIndexTest(CommandTest):
             ("a pipe as metadata", pipe("metadata.json"), "metadata.json", "is a pipe", "a regular JSON file"),
             ("a pipe as lengths", pipe("doclens.1.json"), "doclens.1.json", "is a pipe", "a regular JSON file"),
             ("no JSON", replaced("metadata.json", "{"), "metadata.json", "not JSON"),
+            ("more after a NUL", replaced("metadata.json", '{"num_chunks": 2, "nbits": 2}\0x'), "metadata.json",
+             "has '\\x00', where the end of the text is accepted"),
+            ("lengths with more after a NUL", replaced("doclens.0.json", "[1]\0x"), "doclens.0.json", "has '\\x00'"),
+            # Once a minute.
+            ("a list of objects", replaced("metadata.json", "[" + ",".join(["{}"] * 500000) + "]"), "metadata.json",
+             "\"num_chunks\" is missing"),
             ("a list", replaced("metadata.json", "[]"), "metadata.json", "\"num_chunks\" is missing", "\"nbits\""),
             ("no nbits", replaced("metadata.json", '{"num_chunks": 2}'), "metadata.json", "\"nbits\" is missing"),
             ("nbits 3", replaced("metadata.json", '{"num_chunks": 2, "nbits": 3}'), "metadata.json", "\"nbits\" is 3",

@@ -24,7 +24,7 @@ std::string sealed(std::string_view text) {
   body.erase("checksum");
   if (body.contains("provenance") && body["provenance"].is_object()) body["provenance"].erase("date");
   json["checksum"] = msj::hash_name(body.dump(-1, ' ', false, Json::error_handler_t::replace));
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 void check(std::string_view text) {

@@ -105,8 +105,8 @@ TEST_CASE("lengths that lie do not lead past the end, whatever their sum") {
   }
   // A key longer than the file, and a cubin as much shorter than nothing: 64 bits wrap to the right sum.
   std::string wrapped = bytes;
-  wrapped[15] = 1;
-  const std::uint64_t cubin = sample_cubin().cubin.size() - (std::uint64_t{1} << 24);
+  wrapped[13] = 1;
+  const std::uint64_t cubin = sample_cubin().cubin.size() - (std::uint64_t{1} << 8);
   for (std::size_t i = 0; i < 8; ++i) wrapped[24 + i] = static_cast<char>(cubin >> (8 * i) & 0xff);
   CHECK(reason(resealed(wrapped)).find("truncated or extended") != std::string::npos);
   std::string empty = bytes.substr(0, kCubinHeaderBytes);
@@ -117,6 +117,20 @@ TEST_CASE("lengths that lie do not lead past the end, whatever their sum") {
   ++moved[12];
   --moved[16];
   CHECK(reason(resealed(moved)).empty());
+}
+
+TEST_CASE("texts have a bound: a reader looks through them") {
+  const CubinFile file = {std::string(32, 'a'), std::string(kMostCubinTextBytes, 'k'),
+                          std::string(kMostCubinTextBytes, 'p'), "cubin"};
+  const std::string bytes = encode_cubin(file);
+  CHECK(reason(bytes).empty());
+  CHECK_THROWS_AS((void)encode_cubin({file.hash, file.key + "k", "", "cubin"}), Error);
+  CHECK_THROWS_AS((void)encode_cubin({file.hash, "", file.provenance + "p", "cubin"}), Error);
+  for (const auto &[at, what] : {std::pair{12, "key text"}, {16, "provenance"}}) {
+    std::string longer = bytes;
+    ++longer[static_cast<std::size_t>(at)];
+    CHECK(reason(resealed(longer)) == std::string("has a ") + what + " of 65537 bytes; at most 65536 are accepted");
+  }
 }
 
 TEST_CASE("what can't be a cubin file is not encoded") {

@@ -7,7 +7,8 @@ namespace msj::ptx {
 __device__ __forceinline__ void let_next_launch_begin() {
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 }
-// Until the launch before this one has ended and its writes are seen; at once, if this one began after it.
+// Until the launch before this one has ended and its writes are seen; at once, if this one began after it. What it
+// wrote is not to be read by ld.global.nc, which is for what nobody writes while this kernel lives.
 __device__ __forceinline__ void wait_for_previous_launch() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
 
 }  // namespace msj::ptx
