@@ -37,7 +37,8 @@ inline constexpr std::size_t kMostFileParts = 65536;
     case JsonFault::none:
       why = "it is no JSON text: " + reader.detail();
   }
-  return Json(Json::value_t::discarded);
+  Json none(Json::value_t::discarded);  // in braces it would be a list of one
+  return none;
 }
 
 }  // namespace msj
