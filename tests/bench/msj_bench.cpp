@@ -177,6 +177,7 @@ class Bench {
     for (const gpu::Candidate &candidate : gpu::admitted_candidates(p)) {
       if (!candidate.takes(gpu::layout_of(p))) continue;
       const auto session = contexts.context(candidate.config, index++);
+      if (gpu::config_of(*session, p) != candidate.config) throw std::runtime_error("another candidate would be timed");
       const Measured time = time_scores(tensors, nullptr, session->get());
       rows.push_back({{"config", to_string(candidate.config)}, {"time_ms", time.median_ms}});
       fmt::print("    {:8.4f} ms +- {:.1f} % {}\n", time.median_ms, 100 * time.deviation, to_string(candidate.config));

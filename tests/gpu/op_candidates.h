@@ -55,32 +55,67 @@ inline TileConfig config_of(testing::Session &session, const OpProblem &problem)
   return session.pipeline().prepare(ops::bind(*call.get(), ops::DataRule::ignored), site)->config;
 }
 
+// An autotune entry made up for the call's key, which is found before a shipped one: of each layout class the first
+// candidate that is `wanted`, or where none is, the first of all. False, and no entry, where the call's own has none.
+template <typename Wanted>
+bool save_winner(testing::Session &session, const BoundCall &bound, const Wanted &wanted) {
+  const tune::AutotuneKey key = key_of(bound);
+  const auto admitted = tune::admit(tune::CandidateSpace::embedded(*bound.op), key, Gpu::get().info().limits).admitted;
+  const auto first_of = [&](Layout layout) {
+    const tune::Admitted *first = nullptr;
+    for (const tune::Admitted &candidate : admitted) {
+      if (candidate.layout != layout) continue;
+      if (wanted(candidate.config)) return candidate.config;
+      if (first == nullptr) first = &candidate;
+    }
+    if (first == nullptr) throw std::runtime_error(fmt::format("no candidate takes layout class {}", name(layout)));
+    return first->config;
+  };
+  tune::Entry entry;
+  entry.configs = {first_of(Layout::aligned16), first_of(Layout::any)};
+  if (!wanted(entry.configs.of(bound.layout))) return false;
+  entry.op = bound.op->name;
+  entry.environment = Gpu::get().info().environment();
+  entry.sizes = bound.sizes;
+  for (const Layout layout : kLayouts) {
+    entry.candidates.push_back({entry.configs.of(layout), layout, {1, 0, 1, {}}, {}});
+  }
+  session.pipeline().tuner().entries().save({entry.environment, entry.op, key.text(), tune::to_json(entry, key), {}});
+  return true;
+}
+
 // A directory with the cubins of the problem's sweep, which the contexts of all of its candidates read.
 class ForcedOpContexts {
  public:
-  ForcedOpContexts(std::string root, const OpProblem &problem) : root_(std::move(root)) {
+  ForcedOpContexts(std::string root, OpProblem problem) : root_(std::move(root)), problem_(std::move(problem)) {
     if (!testing::cubin_files(shared()).empty()) return;  // kept from another process
     testing::Session session(shared());
-    (void)config_of(session, problem);
+    (void)config_of(session, problem_);
     // The cubins stay; the entry would be found below and keep the others' timers from being asked.
     for (const auto &path : testing::entry_files(shared())) std::filesystem::remove(path);
   }
 
-  // A context in which `config` is the winner of every key.
+  // A context in which `config` is the winner of the problem's key, and of every other that no entry is shipped for.
   [[nodiscard]] std::unique_ptr<testing::Session> context(const TileConfig &config, std::size_t index) const {
     const auto favour = [config](const tune::SweepProblem &, const tune::Trial &trial) {
       return trial.config == config ? 1.0 : 2.0;
     };
-    return std::make_unique<testing::Session>(fmt::format("{}/forced-{}:{}", root_, index, shared()), "on", favour);
+    auto session =
+        std::make_unique<testing::Session>(fmt::format("{}/forced-{}:{}", root_, index, shared()), "on", favour);
+    const maxsim_jit::Call call = problem_.call_to_prepare();
+    save_winner(*session, ops::bind(*call.get(), ops::DataRule::ignored),
+                [&](const TileConfig &candidate) { return candidate == config; });
+    return session;
   }
 
  private:
   [[nodiscard]] std::string shared() const { return root_ + "/shared"; }
   std::string root_;
+  OpProblem problem_;
 };
 
-// A context in which calls take one path. An autotune entry made up for each key says so, so nothing is swept, and a
-// problem costs the one compile of what it launches. Any thread.
+// A context in which calls take one path. Nothing is swept, and a problem costs the one compile of what it launches.
+// Any thread.
 class ForcedPath {
  public:
   ForcedPath(const std::string &cache, std::string path) : path_(std::move(path)), session_(cache, "cached") {}
@@ -91,37 +126,11 @@ class ForcedPath {
 
   // Before the first call of the call's key. False where no candidate of the path takes its key and layout class.
   [[nodiscard]] bool force(const maxsim_jit::Call &call) {
-    const BoundCall bound = ops::bind(*call.get(), ops::DataRule::ignored);
-    const tune::AutotuneKey key = key_of(bound);
-    const tune::Admission admission =
-        tune::admit(tune::CandidateSpace::embedded(*bound.op), key, Gpu::get().info().limits);
-    tune::Entry entry;
-    entry.configs = {first_of(admission, Layout::aligned16), first_of(admission, Layout::any)};
-    if (entry.configs.of(bound.layout).path != path_) return false;
-    entry.op = bound.op->name;
-    entry.environment = Gpu::get().info().environment();
-    entry.sizes = bound.sizes;
-    for (const Layout layout : kLayouts) {
-      entry.candidates.push_back({entry.configs.of(layout), layout, {1, 0, 1, {}}, {}});
-    }
-    session_.pipeline().tuner().entries().save(
-        {entry.environment, entry.op, key.text(), tune::to_json(entry, key), {}});
-    return true;
+    return save_winner(session_, ops::bind(*call.get(), ops::DataRule::ignored),
+                       [&](const TileConfig &config) { return config.path == path_; });
   }
 
  private:
-  // The path's first candidate, or where it has none in that class, the first of all.
-  [[nodiscard]] TileConfig first_of(const tune::Admission &admission, Layout layout) const {
-    const tune::Admitted *first = nullptr;
-    for (const tune::Admitted &admitted : admission.admitted) {
-      if (admitted.layout != layout) continue;
-      if (admitted.config.path == path_) return admitted.config;
-      if (first == nullptr) first = &admitted;
-    }
-    if (first == nullptr) throw std::runtime_error(fmt::format("no candidate takes layout class {}", name(layout)));
-    return first->config;
-  }
-
   std::string path_;
   testing::Session session_;
 };

@@ -128,7 +128,8 @@ TEST_CASE("all paths score fast-plaid's index of real text as the reference does
     for (ForcedPath *path : {&table, &gather, &hopper, &hopper_table, &hopper_gather}) {
       CAPTURE(path->path());
       if (!path->force(p.call_to_prepare())) {
-        REQUIRE(path->path().starts_with("hopper"));  // of one architecture
+        REQUIRE(path->path().starts_with("hopper"));
+        REQUIRE(Gpu::get().info().architecture.name != "sm_90a");
         continue;
       }
       const auto got = Index::floats_of(instance.run(path->get())[MSJ_RESIDUAL_FORWARD_SCORES]);
