@@ -11,6 +11,7 @@
 #include "ops/registry.h"
 #include "store/cubin_store.h"
 #include "store/path.h"
+#include "text/printable.h"
 #include "tune/config_json.h"
 #include "tune/entry.h"
 #include "tune/entry_place.h"
@@ -72,7 +73,7 @@ std::string entry_file_problem(ops::Pipeline &pipeline, const std::string &relat
 template <typename Spec>
 std::size_t index_of(std::span<const Spec> specs, const std::string &name) {
   const int index = find_named(specs, std::string_view(name));
-  if (index < 0) throw_error(MSJ_ERROR_IO, "'{}' is unknown", name);
+  if (index < 0) throw_error(MSJ_ERROR_IO, "'{}' is unknown", shortened(name));
   return static_cast<std::size_t>(index);
 }
 

@@ -254,16 +254,20 @@ TEST_CASE("a cubin whose texts are none, are nested too deep, or are another's: 
   std::string other_size = sound->key;
   other_size.replace(other_size.find("\"d\":128"), 7, "\"d\":144");
   const std::string unknown = R"({"op":"sideways","architecture":"sm_90a"})";
+  std::string other_feature = sound->key;
+  const std::size_t features = other_feature.find("\"features\":[") + 12;
+  other_feature.insert(features, "\"" + std::string(10'000, 'x') + (other_feature[features] == ']' ? "\"" : "\","));
   std::vector<std::pair<std::string, std::string>> wrong;
   for (const std::string &architecture : {std::string("sm_1"), std::string(10'000, 'x'), std::string("x\\u0000y")}) {
     std::string key = sound->key;
     key.replace(key.find("\"sm_90a\""), 8, "\"" + architecture + "\"");
     wrong.emplace_back(key, sound->provenance);
   }
-  for (const std::string &key : {std::string(), std::string("null"), std::string("[]"), std::string("\xff\xfe"),
-                                 std::string("{\"op\":\"\xff\",\"architecture\":\"sm_90a\"}"),
-                                 std::string("{\"op\":5,\"architecture\":\"sm_90a\"}"), base + ",\"x\":" + deep + "}",
-                                 sound->key + " ", base + ",\"x\":1}", other_size, other->key, unknown}) {
+  for (const std::string &key :
+       {std::string(), std::string("null"), std::string("[]"), std::string("\xff\xfe"),
+        std::string("{\"op\":\"\xff\",\"architecture\":\"sm_90a\"}"),
+        std::string("{\"op\":5,\"architecture\":\"sm_90a\"}"), base + ",\"x\":" + deep + "}", sound->key + " ",
+        base + ",\"x\":1}", other_size, other_feature, other->key, unknown}) {
     wrong.emplace_back(key, sound->provenance);
   }
   for (const std::string &provenance : {std::string(), std::string("[]"), "{\"x\":" + deep + "}"}) {
@@ -276,6 +280,7 @@ TEST_CASE("a cubin whose texts are none, are nested too deep, or are another's: 
     const auto verified = api::verified_files(session.pipeline());
     REQUIRE(verified["problems"].size() == 1);
     CHECK(verified["problems"][0]["path"] == file.string());
+    CHECK(verified["problems"][0]["problem"].get<std::string>().size() < 500);
     const auto shown = nlohmann::json::parse(api::inspect_cubins(session.pipeline(), {}, {}));
     CHECK(shown["cubins"].size() == cubin_files(cache.root()).size() - 1);
     CHECK(session.complaints().size() == 1);
