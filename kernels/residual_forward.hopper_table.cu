@@ -93,11 +93,12 @@ struct HopperTable {
   static __device__ __forceinline__ void put_odd_rows(const Args&, const Source&, unsigned slot, const int (&)[2],
                                                       const bool (&present)[2], int lane) {
     const Place place(slot, lane % 4, 0, lane);
+    constexpr unsigned nan = 0x7fffffffu;
 #pragma unroll
     for (int i = 0; i < 2; ++i)
 #pragma unroll
       for (int half = 0; half < 2; ++half)
-        if (!present[i]) ptx::store_shared(place(i, half * 4), make_uint4(0x7fffffffu, 0x7fffffffu, 0x7fffffffu, 0x7fffffffu));
+        if (!present[i]) ptx::store_shared(place(i, half * 4), make_uint4(nan, nan, nan, nan));
   }
 
   static __device__ __forceinline__ void wait() { ptx::wait_for_previous_launch(); }

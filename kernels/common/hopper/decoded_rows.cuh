@@ -138,7 +138,7 @@ struct DecodedRows {
   // Row `token` of what lies `stride` bytes apart: two multiply-adds, of the stride's lower and upper half.
   static __device__ __forceinline__ const char* at(const char* first, int token, long long stride) {
     const unsigned lower = unsigned(stride), upper = unsigned((unsigned long long)stride >> 32);
-    unsigned long long address = (unsigned long long)first;
+    auto address = reinterpret_cast<unsigned long long>(first);
     asm("{ .reg .b32 lo, hi;\n"
         "mad.wide.u32 %0, %1, %2, %0;\n"
         "mov.b64 {lo, hi}, %0;\n"
@@ -170,8 +170,8 @@ struct DecodedRows {
   struct Ahead {
     long long next_first;
     int n, t, last, chunk, next_length;
-    const char *codes, *norms, *bits;         // of the document's first token, of its words this lane's first piece
-    int token, code;                          // of this lane's row; < 0: nothing is to be read
+    const char *codes, *norms, *bits;  // of the document's first token, of its words this lane's first piece
+    int token, code;                   // of this lane's row; < 0: nothing is to be read
 
     __device__ __forceinline__ Ahead(const Args& args, const Documents& documents, const Share& share, int warp)
         : n(0), chunk(0) {
@@ -215,7 +215,8 @@ struct DecodedRows {
     }
     __device__ __forceinline__ void read_code(const Args& args, int row) {
       token = min(t + row, last), code = -1;
-      if (last >= 0) code = ptx::load_global_4(reinterpret_cast<const int*>(at(codes, token, args.codes.stride[0] * 4)));
+      if (last >= 0)
+        code = ptx::load_global_4(reinterpret_cast<const int*>(at(codes, token, args.codes.stride[0] * 4)));
     }
   };
 
@@ -321,9 +322,10 @@ struct DecodedRows {
     for (; once > 0; --once) {
       ptx::products_fence();
 #pragma unroll
-      for (int s = 0; s < steps; ++s)
-        ptx::multiply_64<type, type, part_columns>(
-            tile.value, a[s], ptx::descriptor_at(place, part * (part_columns * row_bytes) + s / 4 * query_block_bytes + s % 4 * step_bytes), true);
+      for (int s = 0; s < steps; ++s) {
+        const int offset = part * (part_columns * row_bytes) + s / 4 * query_block_bytes + s % 4 * step_bytes;
+        ptx::multiply_64<type, type, part_columns>(tile.value, a[s], ptx::descriptor_at(place, offset), true);
+      }
       ptx::products_commit();
     }
   }
